@@ -1,0 +1,64 @@
+PYTHON ?= python3
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PIP_INSTALL := -m pip install --quiet --constraint constraints.txt
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The tests and the bench measure time: nothing may run beside them, whatever -j says.
+.NOTPARALLEL:
+.PHONY: help venv demo test bench lint types layers wheel check clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+venv: $(READY)  ## the environment all targets use, in .venv
+
+demo: $(READY)  ## the main job on real input, with a worker killed three times
+	@$(BIN)/nextdue demo
+
+test: $(READY)  ## the test suite
+	@$(BIN)/python -m pytest
+
+bench: $(READY)  ## the figures, each beside its raw probe
+	@$(BIN)/python -m bench
+
+lint: $(READY)  ## style
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: $(READY)  ## types, strict
+	@$(BIN)/mypy
+
+layers: $(READY)  ## who may import whom
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+wheel: $(READY)  ## the demo, from the wheel in an empty environment
+	@echo "building the wheel and running the demo from it in an empty environment"
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; trap 'exit 1' HUP INT TERM; \
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$$tmp" .; \
+	$(BIN)/python -m venv "$$tmp/venv"; \
+	"$$tmp/venv/bin/python" $(PIP_INSTALL) "$$tmp"/*.whl; \
+	mkdir "$$tmp/work"; cd "$$tmp/work"; env -u PYTHONPATH "$$tmp/venv/bin/nextdue" demo
+
+check: lint types layers test wheel  ## all that CI does
+
+clean:  ## remove what make made
+	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "nextdue needs Python 3.11 or newer and '$(PYTHON)' is none: name one, as in 'make PYTHON=python3.12'." >&2; \
+	    exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON)' cannot make virtual environments: install python3-venv ('apt install python3-venv' on Debian and Ubuntu)." >&2; \
+	    exit 1; }
+	@echo "setting up $(VENV) (once, about 20 s)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) --requirement constraints.txt
+	@# Without isolation, or the build backend would be the one package whose version nobody pinned.
+	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,15 @@
+"""All figures, in the order of the table."""
+
+from __future__ import annotations
+
+from bench.figures import busy, drain, idle, kill, neighbours, putting, waking
+
+FIGURES = (
+    *putting.FIGURES,
+    *busy.FIGURES,
+    *drain.FIGURES,
+    *waking.FIGURES,
+    *idle.FIGURES,
+    *neighbours.FIGURES,
+    *kill.FIGURES,
+)

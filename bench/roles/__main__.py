@@ -1,0 +1,42 @@
+"""`python -m bench.roles NAME SIDE OPTIONS`: says `ready`, waits for a line, answers by a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from bench.roles import Playing, neighbours, putting, sampling
+
+ROLES: dict[str, Callable[..., Playing]] = {
+    "prime": putting.prime,
+    "enqueue": putting.enqueue,
+    "enqueue-many": putting.enqueue_many,
+    "kill-feed": putting.work_feed,
+    "drain-feed": putting.drain_feed,
+    "stamped-drain-feed": putting.stamped_drain_feed,
+    "drain-raw": putting.drain_raw,
+    "pickup": sampling.pickup,
+    "raw-sql": sampling.raw_sql,
+    "dues": sampling.dues,
+    "notify": sampling.notify,
+    "listen": sampling.listen,
+    "sleeper": sampling.sleeper,
+    "application": neighbours.application,
+    "spinner": neighbours.spinner,
+}
+
+
+def main(name: str, side: str, options: str) -> None:
+    playing = ROLES[name](side, **json.loads(options))
+    next(playing)
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return  # the bench is gone
+    try:
+        next(playing)
+    except StopIteration as end:
+        print(json.dumps(end.value), flush=True)
+
+
+main(*sys.argv[1:])

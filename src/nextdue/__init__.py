@@ -1,0 +1,78 @@
+"""Deferred tasks that survive, in one SQLite file beside the script.
+
+    from pathlib import Path
+    from nextdue import Nextdue
+
+    nd = Nextdue(Path(__file__).with_name("shop.db"))
+
+    @nd.task
+    def receipt(order: int) -> None:
+        print("receipt for order", order)
+
+    receipt.using(delay="5m").enqueue(42)      # on disk when this returns
+
+    nd.run()                                   # or, in a shell: nextdue worker shop:nd
+
+A task is a row, and its `due` says when somebody must look at it next. Tasks may run twice (a worker can die after
+the effect and before the mark); make the effect harmless to repeat, as `ctx.replace(path)` does for files.
+"""
+
+from nextdue.app import Call, Handle, Nextdue, Task
+from nextdue.errors import (
+    BadArguments,
+    BadDefinition,
+    BadTime,
+    KeyTaken,
+    LeaseLost,
+    NextdueError,
+    NotAStore,
+    OwnerBusy,
+    SchemaTooNew,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreMissing,
+    StoreReadOnly,
+    UnknownTask,
+    Unsupported,
+)
+from nextdue.executors.call import Context
+from nextdue.task import GiveUp, Retry, RetryAfter, Snooze
+
+__all__ = [
+    "BadArguments",
+    "BadDefinition",
+    "BadTime",
+    "Call",
+    "Context",
+    "GiveUp",
+    "Handle",
+    "KeyTaken",
+    "LeaseLost",
+    "Nextdue",
+    "NextdueError",
+    "NotAStore",
+    "OwnerBusy",
+    "Retry",
+    "RetryAfter",
+    "SchemaTooNew",
+    "Snooze",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreGone",
+    "StoreMissing",
+    "StoreReadOnly",
+    "Task",
+    "UnknownTask",
+    "Unsupported",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("nextdue")
+    raise AttributeError(f"module 'nextdue' has no attribute {name!r}")

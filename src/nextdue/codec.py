@@ -1,0 +1,235 @@
+"""Arguments and results as JSON, checked at the call: what would come back changed is refused there.
+
+Never pickle: whoever can write to the file can choose arguments, but never code.
+"""
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from nextdue.errors import BadArguments, BadDefinition
+
+MAX_BYTES = 1 << 20
+"""The longest text of arguments or of a result, in bytes of JSON (1 MiB)."""
+
+_encoder = msgspec.json.Encoder()
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Signature:
+    """What a task takes, seen as JSON: an array by position, or an object by name once a keyword is used.
+
+    Annotations decide what comes back (a datetime, a UUID, a dataclass ...); where there is none, only what JSON
+    itself keeps is accepted. Raises BadDefinition for *args and **kwargs, whose names and types nobody knows.
+    """
+
+    def __init__(self, fn: Callable[..., Any], skip: int) -> None:
+        self.fn = fn
+        self.name = getattr(fn, "__qualname__", repr(fn))
+        self.params = list(inspect.signature(fn).parameters.values())[skip:]
+        for p in self.params:
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                raise BadDefinition(
+                    f"task {self.name} takes {p}; write each argument out (a list or a dict argument holds many)"
+                )
+        self.names = [p.name for p in self.params]
+        self.positional = [p for p in self.params if p.kind in _POSITIONAL]
+        self._types: list[Any] | None = None
+        self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
+        self._loose: list[bool] = []
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The JSON text of a call, after proving that decode() gives back the same values.
+
+        Raises BadArguments: wrong count or names, wrong types, values that JSON can't keep (with the path to
+        them), over 1 MiB.
+        """
+        if not kwargs:
+            return self._encode_array(args)
+        try:
+            bound = inspect.Signature(self.params).bind(*args, **kwargs)
+        except TypeError as exc:
+            raise BadArguments(f"{self.name}: {exc}; it takes {self._shown()}") from None
+        if all(p.kind in _POSITIONAL for p in self.params) and len(bound.arguments) == len(bound.args):
+            return self._encode_array(bound.args)
+        named = dict(bound.arguments)
+        text = self._checked_text(named)
+        self._compare(list(named.values()), list(self._decode_object(text).values()), list(named))
+        return text
+
+    def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """The (args, kwargs) of a stored text. Raises BadArguments if it no longer fits the function."""
+        if text[:1] == "{":
+            named = self._decode_object(text)
+            only = [p.name for p in self.params if p.kind is p.POSITIONAL_ONLY]
+            return [named.pop(n) for n in only if n in named], named
+        # Counting by a first, untyped pass costs a microsecond; trying the commonest length first costs nothing.
+        try:
+            return list(self._array_decoder(len(self.positional)).decode(text)), {}
+        except msgspec.ValidationError as exc:
+            if "of length" not in str(exc):
+                raise BadArguments(self._named(str(exc))) from None
+        except msgspec.DecodeError as exc:
+            raise BadArguments(f"{self.name}: the stored arguments aren't JSON: {exc}") from None
+        count = len(msgspec.json.decode(text))
+        try:
+            return list(self._array_decoder(count).decode(text)), {}
+        except msgspec.ValidationError as exc:
+            raise BadArguments(self._named(str(exc))) from None
+
+    def _encode_array(self, args: tuple[Any, ...]) -> str:
+        decoder = self._array_decoder(len(args))
+        text = self._checked_text(args)
+        try:
+            back = decoder.decode(text)
+        except msgspec.ValidationError as exc:
+            self._refuse_unkept(args)
+            raise BadArguments(self._named(str(exc))) from None
+        if back != args or (self._loose and True in self._loose[: len(args)]):
+            self._compare(list(args), list(back), self.names)
+        return text
+
+    def _checked_text(self, value: Any) -> str:
+        try:
+            raw = _encoder.encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            self._refuse_unkept(value)
+            raise BadArguments(f"{self.name}: the arguments can't be written as JSON: {exc}") from None
+        if len(raw) > MAX_BYTES:
+            raise BadArguments(
+                f"{self.name}: the arguments are {len(raw):,} bytes of JSON, the limit is {MAX_BYTES:,}; "
+                "put the data into a file or a table and pass its name"
+            )
+        if b"\\u0000" in raw:
+            self._refuse_unkept(value)
+        return raw.decode()
+
+    def _refuse_unkept(self, value: Any) -> None:
+        items = value.items() if isinstance(value, dict) else zip(self.names, value, strict=False)
+        for name, item in items:
+            problem = unkept(item, name)
+            if problem:
+                raise BadArguments(f"{self.name}: {problem}") from None
+
+    def _compare(self, given: list[Any], back: list[Any], names: list[str]) -> None:
+        loose = dict(zip(self.names, self._loose, strict=True))
+        for name, a, b in zip(names, given, back, strict=False):
+            if loose.get(name):
+                problem = unkept(a, name)
+            else:
+                problem = None if a == b else f"{name} would come back as {_short(b)} instead of {_short(a)}"
+            if problem:
+                raise BadArguments(f"{self.name}: {problem}")
+
+    def _resolve(self) -> list[Any]:
+        if self._types is None:
+            try:
+                hints = typing.get_type_hints(self.fn)
+            except Exception as exc:
+                raise BadDefinition(f"task {self.name}: its annotations can't be resolved: {exc}") from exc
+            self._types = [hints.get(n, Any) for n in self.names]
+            self._loose = [_is_loose(t) for t in self._types]
+        return self._types
+
+    def _array_decoder(self, count: int) -> "msgspec.json.Decoder[Any]":
+        decoder = self._decoders.get(count)
+        if decoder is None:
+            types = self._resolve()
+            need = sum(p.default is p.empty for p in self.positional)
+            keyword = [p.name for p in self.params if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+            if keyword or not need <= count <= len(self.positional):
+                raise BadArguments(f"{self.name}: {count} arguments given, it takes {self._shown()}")
+            shape = tuple[tuple(types[:count])] if count else tuple[()]  # type: ignore[misc]
+            try:
+                decoder = self._decoders[count] = msgspec.json.Decoder(shape)
+            except TypeError as exc:
+                raise BadDefinition(f"task {self.name}: JSON can't restore an annotated type: {exc}") from None
+        return decoder
+
+    def _decode_object(self, text: str) -> dict[str, Any]:
+        types = dict(zip(self.names, self._resolve(), strict=True))
+        try:
+            raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            unknown = raw.keys() - types.keys()
+            missing = [p.name for p in self.params if p.default is p.empty and p.name not in raw]
+            if unknown or missing:
+                what = f"has no argument {sorted(unknown)}" if unknown else f"needs {missing}"
+                raise BadArguments(f"{self.name} {what}; it takes {self._shown()}")
+            return {name: self._one(name, types[name], part) for name, part in raw.items()}
+        except msgspec.DecodeError as exc:
+            raise BadArguments(f"{self.name}: the stored arguments aren't JSON: {exc}") from None
+
+    def _one(self, name: str, kind: Any, part: msgspec.Raw) -> Any:
+        try:
+            return msgspec.json.decode(part, type=kind)
+        except msgspec.ValidationError as exc:
+            raise BadArguments(f"{self.name}: {name}: {exc}") from None
+
+    def _shown(self) -> str:
+        return str(inspect.Signature(self.params)) if self.params else "no arguments"
+
+    def _named(self, message: str) -> str:
+        """msgspec's `$[0].x` as the argument's own name."""
+        for index, name in enumerate(self.names):
+            message = message.replace(f"`$[{index}]", f"`{name}")
+        return f"{self.name}: {message}"
+
+
+def result_text(value: Any, name: str) -> str:
+    """A task's return value as JSON. Raises BadArguments if it can't be kept."""
+    try:
+        raw = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise BadArguments(f"{name}: the result can't be written as JSON: {exc}") from None
+    if len(raw) > MAX_BYTES:
+        raise BadArguments(f"{name}: the result is {len(raw):,} bytes of JSON, the limit is {MAX_BYTES:,}")
+    return raw.decode()
+
+
+def unkept(value: Any, path: str) -> str | None:
+    """Why plain JSON would not give `value` back as it is, with the path to the culprit; None if it would."""
+    if value is None or type(value) is bool:
+        return None
+    if type(value) is str:
+        return _unkept_text(value, path)
+    if type(value) is int:
+        return None if -(1 << 63) <= value < 1 << 63 else f"{path} is {value}, beyond 64 bits"
+    if type(value) is float:
+        return None if value - value == 0 else f"{path} is {value}, which JSON has no word for"
+    if type(value) is list:
+        return next((p for i, v in enumerate(value) if (p := unkept(v, f"{path}[{i}]"))), None)
+    if type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                return f"{path} has the key {_short(key)}: JSON keys are strings, so it would come back changed"
+            problem = _unkept_text(key, f"{path} (a key)") or unkept(item, f"{path}[{key!r}]")
+            if problem:
+                return problem
+        return None
+    kind = type(value).__name__
+    return f"{path} is a {kind}: JSON would not bring it back; annotate the argument's type, or convert it"
+
+
+def _unkept_text(text: str, path: str) -> str | None:
+    if "\x00" in text:
+        return f"{path} contains a NUL character, which not every store can keep"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"{path} contains a lone surrogate, which is not text"
+    return None
+
+
+def _is_loose(kind: Any) -> bool:
+    """Whether a type lets anything through (Any, object, bare list ...), so that values must be checked."""
+    if kind in (Any, object, list, dict, tuple, set, frozenset):
+        return True
+    return any(_is_loose(arg) for arg in typing.get_args(kind) if arg is not ...)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

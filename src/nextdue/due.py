@@ -1,0 +1,128 @@
+"""The idea of nextdue, as pure functions: everything is a future `due`.
+
+A task is a row and its `due` says when somebody must look at it next. A delay, a retry, a lease and a snooze are
+all the same thing: the row's next due. These functions say what that is; they reach no clock, thread or SQL.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from nextdue.clock import MAX_MS
+from nextdue.records import Claim, Ending, Settlement
+from nextdue.task import Options, Retry
+
+CRASH_BACKOFF_MS = 250
+MAX_CRASHES = 3
+"""A task is dead after it killed its worker so often, the last time alone."""
+MAX_CLAIMED = 200
+"""The most rows that one tick claims."""
+AHEAD_WINDOW_MS = 20
+"""A worker claims ahead as many rows as it finished in so long."""
+AHEAD_PATIENCE_MS = 100
+"""Rows claimed ahead are given back when nothing finished for so long."""
+FAIR_EVERY = 8
+"""Every so many claims the oldest due goes first whatever its priority."""
+ALONE_TURN_MS = 60_000
+ALONE_HOLD_MS = 10_000
+"""A task that must run alone waits for the worker to be idle; for the last 10 s of each overdue minute, no
+new claims are made so that it becomes idle."""
+
+
+def backoff_ms(failures: int, retry: Retry, random: Callable[[], float]) -> int:
+    """The wait after the n-th failure: base * 2**(n-1), at most cap, plus jitter.
+
+    The exponent is capped before the power, so that no number of failures can overflow.
+
+    >>> backoff_ms(3, Retry(base=60, cap=3600, jitter=0), lambda: 0.0)
+    240000
+    """
+    exponent = min(max(failures - 1, 0), 40)
+    return min(retry.cap_ms, retry.base_ms << exponent) + int(retry.jitter_ms * random())
+
+
+def crash_backoff_ms(crashes: int) -> int:
+    """The wait after a task's n-th crash: 250 ms, doubling, at most about 17 minutes."""
+    return CRASH_BACKOFF_MS << min(max(crashes - 1, 0), 12)
+
+
+def on_claim(claim: Claim) -> Settlement | None:
+    """What a claimed row's crashes demand before it is started: nothing (None), to be tried alone, or to be dead.
+
+    A worker that dies takes all it runs with it, so a crash is at first nobody's in particular. Only a task that
+    kills its worker while nothing else runs there is to blame.
+    """
+    if claim.alone:
+        if claim.crashes < MAX_CRASHES:
+            return None
+        message = f"its worker died {claim.crashes} times, at last with nothing else running"
+        verdict = Settlement(claim.id, claim.token, "dead", ran_ms=0, rest="dead", message=message)
+    elif claim.crashes < MAX_CRASHES - 1:
+        return None
+    else:
+        message = "its worker died repeatedly; it is now tried alone"
+        verdict = Settlement(claim.id, claim.token, "released", delay_ms=0, message=message)
+    return msgspec.structs.replace(
+        verdict, attempts=claim.attempts, crashes=claim.crashes, alone=True, reason="worker_died"
+    )
+
+
+def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
+    """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
+
+    def settlement(outcome: str, **fields: object) -> Settlement:
+        kept = {"attempts": claim.attempts, "crashes": claim.crashes, "alone": bool(claim.alone)}
+        said = {"reason": ending.reason, "message": ending.message, "ran_ms": ending.ran_ms}
+        return Settlement(claim.id, claim.token, outcome, **{**kept, **said, **fields})  # type: ignore[arg-type]
+
+    match ending.kind:
+        case "done":
+            forget = claim.key is None
+            rest = None if forget else "done"
+            return settlement("done", forget=forget, rest=rest, crashes=0, result=ending.result)
+        case "snoozed":
+            return settlement("snoozed", delay_ms=ending.delay_ms, crashes=0)
+        case "released":
+            return settlement("released", delay_ms=0)
+        case "unfit":
+            return settlement("held", rest="held")
+        case "gave_up":
+            return settlement("dead", rest="dead", attempts=claim.attempts + 1)
+        case "failed":
+            failures = claim.attempts + 1
+            limit = options.retry.limit
+            if limit is not None and failures >= limit:
+                return settlement("dead", rest="dead", attempts=failures)
+            delay = ending.delay_ms
+            if delay is None:
+                delay = backoff_ms(failures, options.retry, random)
+            return settlement("failed", delay_ms=delay, attempts=failures)
+
+
+def renew_every_ms(leases: Iterable[int]) -> int:
+    """How long leases of these lengths may go without a renewal: a third of the shortest; 0 if there is none."""
+    return min(leases, default=0) // 3
+
+
+def may_take_over(steady_ms: int, lease_ms: int) -> bool:
+    """Whether an expired lease of an unknown owner may be believed.
+
+    Only after a third of a lease in which the taker itself saw neither a long wait for the write lock nor a clock
+    step: otherwise it isn't the owner that is late, it is everybody.
+    """
+    return steady_ms * 3 >= lease_ms
+
+
+def ahead(finished_lately: int, free: int) -> int:
+    """How many rows to claim beyond the free slots: as many as were finished lately, within the limit."""
+    return max(0, min(finished_lately, MAX_CLAIMED - free))
+
+
+def holds_for_alone(overdue_ms: int) -> bool:
+    """Whether claims pause so that the worker becomes idle for a task that must be tried alone."""
+    return overdue_ms % ALONE_TURN_MS >= ALONE_TURN_MS - ALONE_HOLD_MS
+
+
+def clamp(ms: int) -> int:
+    """An instant within what can be shown; sums never overflow."""
+    return min(ms, MAX_MS)

@@ -1,0 +1,54 @@
+"""Effects that a repeat can't harm: a file that is there whole or not at all."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def replace(
+    path: str | os.PathLike[str],
+    mode: str = "w",
+    *,
+    encoding: str | None = None,
+    newline: str | None = None,
+    before_rename: Callable[[], None] = lambda: None,
+) -> Iterator[IO[Any]]:
+    """Write a file that appears under its name only when it is complete and on disk.
+
+    A temporary file in the same directory, fsync, rename, fsync of the directory. If the block raises, or
+    `before_rename` does, the old file stays and the temporary one is removed. An existing file keeps its
+    permissions. Text is UTF-8 unless `encoding` says otherwise; `mode` is "w" or "wb".
+    """
+    if mode not in ("w", "wb"):
+        raise ValueError(f'replace() writes whole files: mode must be "w" or "wb", not {mode!r}')
+    target = Path(os.path.realpath(path))
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    if mode == "w":
+        encoding = encoding or "utf-8"
+    fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(fd, mode, encoding=encoding, newline=newline) as file:
+            yield file
+            file.flush()
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(fd, os.stat(target).st_mode & 0o7777)
+            os.fsync(fd)
+        before_rename()
+        os.rename(fresh, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        raise
+    _sync_directory(target.parent)
+
+
+def _sync_directory(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

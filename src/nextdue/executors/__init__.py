@@ -1,0 +1,1 @@
+"""What runs claims and reports how they ended; none of them knows a store."""

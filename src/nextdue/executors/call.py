@@ -1,0 +1,128 @@
+"""Calling one task's function: arguments in, ending out. Whatever it raises is an ending, never an escape."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import IO, Any
+
+import msgspec
+
+from nextdue import effects
+from nextdue.clock import from_ms
+from nextdue.codec import Signature, result_text
+from nextdue.errors import BadArguments, BadDefinition, LeaseLost
+from nextdue.records import Claim, Ending
+from nextdue.task import GiveUp, Options, RetryAfter, Snooze, failure_message
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A registered task: its function, what it takes, and its options."""
+
+    fn: Callable[..., Any]
+    signature: Signature
+    options: Options
+    wants_context: bool
+
+
+class Context:
+    """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
+
+    __slots__ = ("_claim", "_lost")
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._lost = False
+
+    @property
+    def id(self) -> int:
+        """The task's id, the same for all its attempts."""
+        return self._claim.id
+
+    @property
+    def name(self) -> str:
+        """The name under which it was stored."""
+        return self._claim.name
+
+    @property
+    def key(self) -> str | None:
+        """The key given to using(key=...)."""
+        return self._claim.key
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1: failures so far + 1. Snoozes, stops and crashes don't count."""
+        return self._claim.attempts + 1
+
+    @property
+    def crashes(self) -> int:
+        """How many workers died while they held this task, since its last success."""
+        return self._claim.crashes
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """When it was first to run (aware, UTC); the same for all attempts."""
+        return from_ms(self._claim.scheduled_for)
+
+    def lost(self) -> bool:
+        """Whether this attempt's lease is over, so that another worker may be running the task.
+
+        A long task asks now and then, and stops: what it still does may be done twice.
+        """
+        return self._lost
+
+    def replace(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "w",
+        *,
+        encoding: str | None = None,
+        newline: str | None = None,
+    ) -> AbstractContextManager[IO[Any]]:
+        """Write a file that appears under its name only when complete: `with ctx.replace("a.csv") as f: ...`.
+
+        A temporary file beside it, fsync, rename, fsync of the directory; if the block raises, the old file stays.
+        Raises LeaseLost instead of renaming if the lease was lost meanwhile.
+        """
+        return effects.replace(path, mode, encoding=encoding, newline=newline, before_rename=self._refuse_if_lost)
+
+    def _refuse_if_lost(self) -> None:
+        if self._lost:
+            raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so the file was not replaced")
+
+    def mark_lost(self) -> None:
+        """Called by the executor."""
+        self._lost = True
+
+
+def call(definition: Definition, claim: Claim, context: Context) -> Ending:
+    """Run one claim to its ending; never raises."""
+    begun = time.monotonic_ns()
+    ending = _call(definition, claim, context)
+    ran_ms = (time.monotonic_ns() - begun) // 1_000_000
+    return msgspec.structs.replace(ending, ran_ms=ran_ms) if ran_ms else ending
+
+
+def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
+    options = definition.options
+    try:
+        args, kwargs = definition.signature.decode(claim.args)
+    except (BadArguments, BadDefinition) as exc:
+        return Ending(claim, "unfit", ran_ms=0, reason="arguments", message=failure_message(exc))
+    try:
+        result = definition.fn(context, *args, **kwargs) if definition.wants_context else definition.fn(*args, **kwargs)
+        text = result_text(result, claim.name) if options.keep_result_ms else None
+        return Ending(claim, "done", ran_ms=0, result=text)
+    except Snooze as snooze:
+        return Ending(claim, "snoozed", ran_ms=0, delay_ms=snooze.delay_ms)
+    except BaseException as exc:  # SystemExit and CancelledError too: they are the task's failures, not ours
+        gave_up = isinstance(exc, (GiveUp, *options.retry.give_up))
+        return Ending(
+            claim,
+            "gave_up" if gave_up else "failed",
+            ran_ms=0,
+            delay_ms=exc.delay_ms if isinstance(exc, RetryAfter) else None,
+            reason=options.retry.reason(exc),
+            message=failure_message(exc),
+        )

@@ -1,0 +1,173 @@
+"""What travels between the worker, the store and the executors: plain values, no behaviour."""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled"]
+"""How one claim ended; the word kept in the run history."""
+State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
+"""What a user sees of a task; derived from its row or, when that is gone, from the run history."""
+
+
+class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A row that this worker holds: (id, token) is the proof that every later write must show."""
+
+    id: int
+    token: int
+    name: str
+    args: str
+    key: str | None
+    attempts: int
+    crashes: int
+    claims: int
+    scheduled_for: int
+    alone: int
+    """1 in a lane of tasks that are tried alone, having killed workers before."""
+
+
+class Ending(msgspec.Struct, frozen=True, gc=False):
+    """What an executor says of one claim. `ran_ms` None: it was never started."""
+
+    claim: Claim
+    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released"]
+    ran_ms: int | None = None
+    delay_ms: int | None = None
+    """The delay that the task itself asked for (Snooze, RetryAfter)."""
+    reason: str | None = None
+    message: str | None = None
+    result: str | None = None
+
+
+class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The end of one claim as the store writes it.
+
+    Exactly one of `delay_ms`, `rest` and `forget` says what becomes of the row.
+    """
+
+    id: int
+    token: int
+    outcome: Outcome
+    ran_ms: int | None = None
+    """How long it ran; None leaves no trace in the run history."""
+    forget: bool = False
+    """The row is deleted: it is done and nobody needs its key."""
+    delay_ms: int | None = None
+    """Due again so many ms after now."""
+    rest: str | None = None
+    """At rest for this reason: done, dead or held."""
+    attempts: int = 0
+    crashes: int = 0
+    alone: bool = False
+    """From now on in the lane of tasks tried alone."""
+    reason: str | None = None
+    message: str | None = None
+    result: str | None = None
+
+
+class Put(NamedTuple):
+    """One task to be stored. Due at `due_ms` (UTC) or `delay_ms` after the store's now."""
+
+    name: str
+    queue: str
+    priority: int
+    args: str
+    due_ms: int | None = None
+    delay_ms: int = 0
+    key: str | None = None
+    remember_ms: int | None = None
+
+
+class Stored(NamedTuple):
+    """What a put answers: the row that now holds the task or its key, and whether this put made it."""
+
+    id: int
+    created: bool
+    state: State
+
+
+class TickRequest(NamedTuple):
+    """Everything one tick of a worker asks of the store, done in one transaction in this order."""
+
+    worker: int
+    settlements: list[Settlement]
+    token: int
+    """The token for rows claimed by this tick: worker << 32 | n, never used before."""
+    slots: int
+    """How many rows can be started at once."""
+    ahead: int = 0
+    """How many more may wait in this worker; none of them with crashes."""
+    fair: bool = False
+    """Take the oldest due whatever its priority."""
+    alone: bool = False
+    """Claim from the lanes of tasks tried alone instead of from the others."""
+    until_ms: int | None = None
+    """Claim only what was due at this instant (None: now)."""
+    renewed_ms: int = 0
+    """When the leases of this worker were last known to be fresh."""
+    renew_every_ms: int = 0
+    """Renew all of them unless now is within so many ms after `renewed_ms`; 0 = nothing runs."""
+
+
+class TickAnswer(NamedTuple):
+    """What one tick did."""
+
+    now_ms: int
+    claims: list[Claim]
+    lost: list[int]
+    """Ids of settlements that were refused: the claim was no longer ours."""
+    held: set[tuple[int, int]] | None
+    """After a renewal, every (id, token) that this worker still holds; None if nothing was renewed."""
+    ring: bool
+    """A settled row became the nearest of its lane: idle neighbours must hear of it."""
+
+
+class Look(NamedTuple):
+    """What a worker with free slots sees before it sleeps."""
+
+    now_ms: int
+    due_ms: int | None
+    """The nearest due of the rows that this worker could claim."""
+    alone_due_ms: int | None
+    """The same for tasks that are tried alone."""
+    retry_at_ms: int | None
+    """When expired leases of others, which can't be trusted to be expired yet, may be taken over."""
+
+
+class TaskView(msgspec.Struct, frozen=True):
+    """One task as users see it. Instants in UTC ms."""
+
+    id: int
+    name: str
+    queue: str | None
+    priority: int | None
+    state: State
+    due: int | None
+    key: str | None
+    args: str | None
+    attempts: int
+    crashes: int
+    claims: int
+    scheduled_for: int | None
+    created: int | None
+    reason: str | None
+    message: str | None
+    worker: int | None
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """One line of the run history. Instants in UTC ms."""
+
+    task: int
+    name: str
+    key: str | None
+    claim: int
+    scheduled_for: int | None
+    started: int | None
+    ended: int
+    outcome: Outcome
+    reason: str | None
+    message: str | None
+    result: str | None
+    """JSON."""
+    worker: int | None

@@ -1,0 +1,199 @@
+"""A worker with all its parts, in the foreground with signals or in a thread of the user's own service."""
+
+import atexit
+import logging
+import os
+import random
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
+from types import FrameType
+
+from nextdue.aio import in_thread
+from nextdue.clock import Duration, duration_ms
+from nextdue.errors import BadDefinition, NextdueError, StoreError
+from nextdue.executors.call import Definition
+from nextdue.executors.threads import ThreadExecutor
+from nextdue.records import Settlement
+from nextdue.sqlite.alarm import make_alarm
+from nextdue.sqlite.lives import Ownership
+from nextdue.sqlite.store import SqliteStore
+from nextdue.worker import Worker, run
+
+log = logging.getLogger("nextdue")
+
+Hook = Callable[[Sequence[Settlement]], None]
+
+
+class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Service"]):
+    """One worker and its store, executor and alarm. Made by Nextdue.working(); entering it starts a thread.
+
+    Raises OwnerBusy if `exclusive` and another exclusive worker lives.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        make_store: Callable[[], SqliteStore],
+        definitions: Mapping[str, Definition],
+        *,
+        concurrency: int = 8,
+        queues: Sequence[str] | None = None,
+        grace: Duration = 20,
+        once: bool = False,
+        exclusive: bool = False,
+        hook: Hook | None = None,
+    ) -> None:
+        if type(concurrency) is not int or not 1 <= concurrency <= 1000:
+            raise BadDefinition(f"concurrency must be a whole number from 1 to 1000, not {concurrency!r}")
+        self.path, self._make_store, self._definitions = path, make_store, definitions
+        self._concurrency, self._once, self._exclusive = concurrency, once, exclusive
+        self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
+        self._hook = hook
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self.error: BaseException | None = None
+        self.worker: Worker | None = None
+
+    # its parts
+
+    def open(self) -> Worker:
+        """Open the file and take up the work: rows of dead neighbours are given back here."""
+        store = self._make_store()
+        try:
+            who = f"pid {os.getpid()} on {socket.gethostname()}"
+            self._ownership = Ownership(self.path, who) if self._exclusive else None
+            # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
+            executor = ThreadExecutor(self._concurrency, self._definitions, self._wake)
+            worker = Worker(
+                store,
+                executor,
+                {name: d.options for name, d in self._definitions.items()},
+                slots=self._concurrency,
+                random=random.random,
+                queues=self._queues,
+                grace_ms=self._grace_ms,
+                once=self._once,
+                hook=self._tell,
+            )
+            self._alarm = make_alarm(self.path, store.quiet)
+        except BaseException:
+            store.close()
+            raise
+        self._pid = os.getpid()
+        self.store, self.worker = store, worker
+        return worker
+
+    def _wake(self) -> None:
+        self._alarm.call()
+
+    def loop(self) -> None:
+        """Work until stopped, in this thread. Raises StoreError when the store can't come back."""
+        assert self.worker is not None
+        try:
+            run(self.worker, self._alarm, on_trouble=_log_trouble)
+        finally:
+            self.worker.close()
+            self._alarm.close()
+            if self._ownership is not None:
+                self._ownership.release()
+
+    def ask_to_stop(self, grace_ms: int | None = None) -> None:
+        """Begin a graceful stop: no new claims, running tasks get their grace. Safe in a signal handler."""
+        if self.worker is not None:
+            self.worker.stop(grace_ms)
+            self._alarm.call()
+
+    def _tell(self, settlements: Sequence[Settlement]) -> None:
+        for s in settlements:
+            if s.outcome in ("failed", "dead", "held"):
+                log.warning("task %d %s (%s): %s", s.id, s.outcome, s.reason, s.message)
+        if self._hook is not None:
+            try:
+                self._hook(settlements)
+            except Exception:
+                log.exception("a hook failed; the tasks' states are written")
+
+    # in the foreground
+
+    def run(self) -> None:
+        """Work in this thread until SIGTERM or SIGINT (main thread), or until --once is through.
+
+        A second signal ends the grace.
+        """
+        if self.worker is None:
+            self.open()
+        if threading.current_thread() is not threading.main_thread():
+            self.loop()
+            return
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self.ask_to_stop(0 if self.worker is not None and self.worker.stopping else None)
+
+        previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.loop()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    # in a thread
+
+    def alive(self) -> bool:
+        """Whether its thread works, in this process."""
+        return self._thread is not None and self._thread.is_alive() and self._pid == os.getpid()
+
+    def start(self) -> "Service":
+        """Start a thread that works; returns when the worker is ready. No signal handlers are touched."""
+        if self.alive():
+            raise NextdueError(f"{self.path}: this worker is already started")
+        self.open()
+        self.error = None
+        self._thread = threading.Thread(target=self._in_thread, name="nextdue-worker", daemon=True)
+        self._thread.start()
+        atexit.register(self._at_exit)
+        return self
+
+    def stop(self, grace: Duration | None = None) -> None:
+        """Stop gracefully and wait for it. Raises what ended the worker, if anything did."""
+        atexit.unregister(self._at_exit)
+        if self.alive() and self._thread is not None:
+            self.ask_to_stop(None if grace is None else duration_ms(grace, "grace"))
+            self._thread.join()
+        self._thread = None
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+    def _in_thread(self) -> None:
+        try:
+            self.loop()
+        except BaseException as exc:
+            self.error = exc
+            log.critical("the worker on %s ended: %s", self.path, exc)
+
+    def _at_exit(self) -> None:
+        if self.alive():
+            self.stop()
+
+    def __enter__(self) -> "Service":
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> "Service":
+        return await in_thread(self.start)
+
+    async def __aexit__(self, *exc: object) -> None:
+        await in_thread(self.stop)
+
+
+def _log_trouble(trouble: StoreError | None) -> None:
+    if trouble is None:
+        log.warning("the store is back; work goes on")
+    else:
+        log.error("%s; waiting for it, nothing is lost", trouble)

@@ -1,0 +1,217 @@
+"""Sleeping until something is to be done: no polling, and no wake-up is ever lost.
+
+`<db>-wake` is written by whoever put a nearer task; inotify shows that in every process. The WAL is watched too,
+for commits by raw SQL and users' own connections. The order that loses nothing: take the waiting events, make sure
+that no commit is in flight, look, and only then wait. An event taken before a look can't hide a commit from it.
+"""
+
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nextdue.ports import Woken
+from nextdue.sqlite.files import beside, mode_of
+
+LONGEST_S = 3_600.0
+"""The longest sleep where clock steps and resumes are noticed."""
+LONGEST_BLIND_S = 1.0
+"""The time between two looks where nothing can be watched."""
+GRACE_S = 0.000_4
+"""An event of the WAL comes before its commit is visible; a ring, if there is one, comes within this."""
+PAUSE_S = (0.005, 0.020)
+"""Shortest and longest pause between two looks while others keep committing."""
+BUSY_S = 0.000_25
+"""First pause while somebody's commit is in flight."""
+CALM_S = 0.050
+"""After so long without a foreign commit, the next one is looked at once."""
+DEATH_S = 0.001
+"""From the event of a death to the probe: the lock is let go of just after."""
+DEATHS_S = 10.0
+"""The time between two probes for dead neighbours where nothing can be watched."""
+
+
+class Bell:
+    """Rings the alarms of all workers on this file, in any process."""
+
+    def __init__(self, database: Path) -> None:
+        self._path, self._mode = beside(database, "-wake"), mode_of(database)
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, self._mode)
+
+    def ring(self) -> None:
+        """Write the byte that wakes them."""
+        if os.fstat(self._fd).st_nlink == 0:
+            os.close(self._fd)
+            self._fd = self._open()
+        os.pwrite(self._fd, b"\n", 0)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+def make_alarm(database: Path, quiet: Callable[[], bool]) -> "LinuxAlarm | PlainAlarm":
+    """The best alarm that this platform has. `quiet` says whether no commit is in flight."""
+    return LinuxAlarm(database, quiet) if sys.platform == "linux" else PlainAlarm(database)
+
+
+class LinuxAlarm:
+    """ports.Alarm by inotify, timerfd and eventfd: wakes in well under a millisecond, and not at all when idle."""
+
+    def __init__(self, database: Path, quiet: Callable[[], bool]) -> None:
+        from nextdue.sqlite import linux
+
+        self._quiet = quiet
+        self._linux = linux
+        self._wake_path, self._folder = beside(database, "-wake"), beside(database, "-workers")
+        self._bell = Bell(database)
+        self._called = self._asleep = False
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._rings, self._commits = linux.Inotify(), linux.Inotify()
+        self._wall, self._soon = linux.Timer(time.CLOCK_REALTIME), linux.Timer(time.CLOCK_MONOTONIC)
+        self._deaths = self._rings.watch(self._folder, linux.IN_CLOSE_WRITE)
+        self._rings.watch(self._wake_path, linux.IN_MODIFY)
+        self._commits.watch(beside(database, "-wal"), linux.IN_MODIFY)
+        self._epoll = select.epoll()
+        for fd in (self._event, self._rings.fd, self._wall.fd, self._soon.fd):
+            self._epoll.register(fd, select.EPOLLIN)
+        self._epoll.register(self._commits.fd, 0)
+
+    def ring(self) -> None:
+        self._bell.ring()
+
+    def call(self) -> None:
+        if not self._called:
+            self._called = True
+            if self._asleep:
+                os.eventfd_write(self._event, 1)
+
+    def sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+        self._asleep = True
+        try:
+            # Whoever calls from here on writes to the eventfd; whoever called before left the flag.
+            return Woken.CALLED if self._called else self._sleep(look, limit_ms)
+        finally:
+            self._asleep = self._called = False
+
+    def _sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+        end = time.monotonic() + min(LONGEST_S, LONGEST_S if limit_ms is None else limit_ms / 1000)
+        pause = 0.0
+        while True:
+            self._take_events()
+            still = self._quiet()
+            wait_ms = look()
+            if wait_ms is not None and wait_ms <= 0:
+                return Woken.DUE
+            due_s = None if wait_ms is None else time.time_ns() // 1_000_000 + wait_ms
+            self._wall.at(None if due_s is None else due_s * 1_000_000)
+            if not still:
+                pause = min(max(pause * 2, BUSY_S), PAUSE_S[1])
+            woken, pause = self._wait(end, pause, still)
+            if woken is not None:
+                return woken
+
+    def _wait(self, end: float, pause: float, still: bool) -> tuple[Woken | None, float]:
+        """Wait for one reason to look again (None) or to return; answers also the next pause."""
+        listening_from = time.monotonic()
+        if pause:
+            happened = self._poll(min(end, listening_from + pause))
+            if happened is not None or not still:
+                return self._why(happened, end), pause
+            if time.monotonic() >= end:
+                return Woken.LIMIT, pause
+        self._epoll.modify(self._commits.fd, select.EPOLLIN | select.EPOLLONESHOT)
+        happened = self._poll(end)
+        if happened != self._commits.fd:
+            return self._why(happened, end), pause
+        calm = pause == 0.0 or time.monotonic() - listening_from - pause > CALM_S
+        if calm:
+            happened = self._poll(time.monotonic() + GRACE_S)
+            if happened is not None:
+                return self._why(happened, end), PAUSE_S[0]
+            return None, PAUSE_S[0]
+        return None, min(pause * 2, PAUSE_S[1])
+
+    def _why(self, happened: int | None, end: float) -> Woken | None:
+        if happened == self._event:
+            return Woken.CALLED
+        if happened == self._rings.fd and self._take_rings():
+            self._poll(time.monotonic() + DEATH_S)
+            return Woken.DEATH
+        if happened is None and time.monotonic() >= end:
+            return Woken.LIMIT
+        return None
+
+    def _poll(self, until: float) -> int | None:
+        """The descriptor of what happened first, or None when `until` (monotonic, s) came."""
+        self._soon.at(int(until * 1e9))
+        while True:
+            found = {fd for fd, _ in self._epoll.poll()}
+            if self._soon.fd in found:
+                self._soon.drain()
+            for fd in (self._event, self._rings.fd, self._wall.fd, self._commits.fd):
+                if fd in found:
+                    return fd
+            return None
+
+    def _take_events(self) -> None:
+        self._epoll.modify(self._commits.fd, 0)
+        self._commits.drain()
+        self._wall.drain()
+
+    def _take_rings(self) -> bool:
+        """Take the rings; whether a neighbour died among them."""
+        died = False
+        for number, mask in self._rings.drain():
+            died = died or number == self._deaths
+            if mask & self._linux.IN_IGNORED and number != self._deaths:
+                self._bell.ring()  # somebody deleted the file: makes a new one
+                self._rings.watch(self._wake_path, self._linux.IN_MODIFY)
+        return died
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._event)
+        for part in (self._rings, self._commits, self._wall, self._soon, self._bell):
+            part.close()
+
+
+class PlainAlarm:
+    """ports.Alarm where files can't be watched: looks every second."""
+
+    def __init__(self, database: Path) -> None:
+        self._bell = Bell(database)
+        self._changed = threading.Condition()
+        self._called = False
+
+    def ring(self) -> None:
+        self.call()
+
+    def call(self) -> None:
+        with self._changed:
+            self._called = True
+            self._changed.notify()
+
+    def sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+        end = time.monotonic() + min(DEATHS_S, DEATHS_S if limit_ms is None else limit_ms / 1000)
+        while True:
+            wait_ms = look()
+            if wait_ms is not None and wait_ms <= 0:
+                return Woken.DUE
+            left = end - time.monotonic()
+            if left <= 0:
+                return Woken.LIMIT | Woken.DEATH
+            nap = min(left, LONGEST_BLIND_S, LONGEST_BLIND_S if wait_ms is None else wait_ms / 1000)
+            with self._changed:
+                if self._changed.wait_for(lambda: self._called, nap):
+                    self._called = False
+                    return Woken.CALLED
+
+    def close(self) -> None:
+        self._bell.close()

@@ -1,0 +1,251 @@
+"""One connection to the file: how we write, wait, notice that the file is gone, and bound the WAL."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nextdue.errors import (
+    NextdueError,
+    NotAStore,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreMissing,
+    StoreReadOnly,
+    Unsupported,
+)
+from nextdue.sqlite import files
+from nextdue.sqlite.migrate import migrate
+from nextdue.statements import load
+
+OLDEST = (3, 38, 0)
+"""The `->` operators of JSON came with 3.38."""
+WAIT_S = 5.0
+"""How long to wait for the write lock."""
+RETRY_S = 0.000_1
+"""SQLite's own ladder of pauses starves some of several busy writers; short equal ones don't."""
+WAL_BYTES = 4 << 20
+"""The size at which the WAL is moved into the database."""
+LOOK_EVERY = 8
+
+Params = Mapping[str, Any]
+
+
+def wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Whether this SQLite can corrupt a file when two checkpoints race a WAL reset (3.7.0 to 3.51.2).
+
+    Fixed in 3.51.3, and in 3.50.7 and 3.44.6 of the older series.
+
+    >>> wal_reset_bug((3, 40, 1)), wal_reset_bug((3, 44, 6)), wal_reset_bug((3, 51, 3))
+    (True, False, False)
+    """
+    if version[:2] in ((3, 44), (3, 50)):
+        return version < ((3, 44, 6) if version[1] == 44 else (3, 50, 7))
+    return (3, 7, 0) <= version < (3, 51, 3)
+
+
+class Database:
+    """A connection of our own. Used by one thread at a time, and only in the process that opened it."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise Unsupported(f"SQLite {sqlite3.sqlite_version} is too old; nextdue needs 3.38 or newer")
+        files.refuse_shared(path)
+        if create:
+            files.create(path)
+        elif not path.exists():
+            raise StoreMissing(f"there is no file {path}; the application makes it when it first puts a task")
+        self.path = path
+        self.wal = files.beside(path, "-wal")
+        self.sql = load("nextdue.sqlite")
+        self.waited: Callable[[float], None] = lambda ms: None
+        self._pid = os.getpid()
+        self._full: bool | None = None
+        self._commits = 0
+        self._wal_limit = WAL_BYTES
+        self._careful = wal_reset_bug(sqlite3.sqlite_version_info)
+        self._second: sqlite3.Connection | None = None
+        self._file = files.identity(path)
+        self._connection = self._connect()
+        try:
+            migrate(self._connection, path, create=create)
+            self._connection.executescript(self.sql["caller_setup"])
+            self._wal_file = files.identity(self.wal)
+        except sqlite3.Error as exc:
+            self._connection.close()
+            raise self._translated(exc) from exc
+        except NextdueError:
+            self._connection.close()
+            raise
+
+    # using it
+
+    def write(self, name: str, params: Params | Callable[[], Params], *, durable: bool = True) -> sqlite3.Cursor:
+        """Run one statement that writes, in autocommit. On return it is on disk if `durable`.
+
+        Waits for the write lock at most 5 s. `params` may be a function: it is asked anew for each try.
+        Raises StoreError; then nothing was written, or (StoreGone) it was written to a file that is no more.
+        """
+        self._refuse_fork()
+        if durable is not self._full:
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._full = durable
+        cursor = self._patiently(self.sql[name], params)
+        self._check_file()
+        self._commits += 1
+        if self._careful and self._commits % LOOK_EVERY == 0:
+            self._checkpoint()
+        return cursor
+
+    def script(self, name: str) -> None:
+        """Run statements that touch only this connection's temporary objects."""
+        self._connection.executescript(self.sql[name])
+
+    def temporary(self, name: str, params: Params) -> None:
+        """Run one statement that writes only temporary tables."""
+        self._patiently(self.sql[name], params)
+
+    def read(self, name: str, params: Params) -> Any:
+        """The first row of a statement that only reads, or None."""
+        self._refuse_fork()
+        try:
+            return self._connection.execute(self.sql[name], params).fetchone()
+        except sqlite3.Error as exc:
+            raise self._translated(exc) from exc
+
+    def rows(self, name: str, params: Params) -> list[Any]:
+        """All rows of a statement that only reads."""
+        self._refuse_fork()
+        try:
+            return self._connection.execute(self.sql[name], params).fetchall()
+        except sqlite3.Error as exc:
+            raise self._translated(exc) from exc
+
+    def quiet(self) -> bool:
+        """Whether nobody's commit is in flight: the write lock can be had at once."""
+        self._refuse_fork()
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as exc:
+            if _is_busy(exc):
+                return False
+            raise self._translated(exc) from exc
+        self._connection.execute("ROLLBACK")
+        return True
+
+    def close(self) -> None:
+        """Close; after a fork the inherited connection is left alone, for closing it would drop the parent's locks."""
+        if self._pid != os.getpid():
+            _leaked.append(self._connection)
+            return
+        try:
+            if self._careful:
+                self._checkpoint()
+        finally:
+            if self._second is not None:
+                self._second.close()
+            self._connection.close()
+
+    # what it rests on
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as exc:
+            raise self._translated(exc) from exc
+        begun = time.monotonic()
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                break
+            except sqlite3.Error as exc:
+                if _is_busy(exc) and time.monotonic() - begun < WAIT_S:
+                    time.sleep(RETRY_S * 10)
+                    continue
+                connection.close()
+                raise self._translated(exc) from exc
+        if mode != "wal":
+            connection.close()
+            raise Unsupported(f"{self.path}: SQLite answered journal mode {mode!r} instead of WAL; use a local disk")
+        if self._careful:
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        return connection
+
+    def _patiently(self, statement: str, params: Params | Callable[[], Params]) -> sqlite3.Cursor:
+        begun = time.monotonic()
+        while True:
+            try:
+                return self._connection.execute(statement, params() if callable(params) else params)
+            except sqlite3.Error as exc:
+                if not _is_busy(exc) or time.monotonic() - begun > WAIT_S:
+                    raise self._translated(exc) from exc
+                time.sleep(RETRY_S)
+                self.waited((time.monotonic() - begun) * 1000)
+
+    def _refuse_fork(self) -> None:
+        if self._pid != os.getpid():
+            raise StoreError("this connection was opened before a fork; a forked child needs one of its own")
+
+    def _check_file(self) -> None:
+        """An unlinked or replaced file takes commits silently; whoever is told OK must find them by the path."""
+        if files.identity(self.path) != self._file or files.identity(self.wal) != self._wal_file:
+            raise self._gone()
+
+    def _gone(self) -> StoreGone:
+        return StoreGone(
+            f"{self.path} (or its -wal) was deleted, moved or replaced while it was open; what was just written went "
+            "to the old file. Put the file back, or restart to begin with the new one"
+        )
+
+    def _checkpoint(self) -> None:
+        """Move the WAL into the database while nobody can write, on SQLite versions with the WAL-reset bug."""
+        try:
+            size = os.stat(self.wal).st_size
+        except OSError:
+            return
+        if size < self._wal_limit:
+            return
+        try:
+            self._second = self._second or self._connect()
+            self._connection.execute("BEGIN IMMEDIATE")
+        except (sqlite3.Error, StoreError):
+            return  # somebody writes; the next commit looks again
+        try:
+            _, frames, moved = self._second.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._wal_limit = WAL_BYTES if frames == moved else size + WAL_BYTES
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def _translated(self, exc: sqlite3.Error) -> StoreError:
+        """The sqlite3 error as one of ours."""
+        code = getattr(exc, "sqlite_errorcode", 0) or 0
+        if files.identity(self.path) != self._file:
+            return self._gone()
+        match code & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return StoreBusy(f"{self.path}: another connection held the write lock for over {WAIT_S:.0f} s")
+            case sqlite3.SQLITE_FULL:
+                return StoreFull(f"{self.path}: the disk or the file's page limit is full; nothing was stored")
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+                return StoreReadOnly(f"{self.path} can't be written (file, directory or medium is read-only)")
+            case sqlite3.SQLITE_CANTOPEN:
+                return StoreReadOnly(f"{self.path} can't be opened: no permission, or no such directory")
+            case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+                return NotAStore(f"{self.path} is not an SQLite database, or is damaged ({exc})")
+        if "no such table: nextdue_" in str(exc):
+            return NotAStore(f"{self.path} holds no tables of nextdue (any more); the application makes them")
+        return StoreError(f"{self.path}: {exc}")
+
+
+_leaked: list[sqlite3.Connection] = []
+"""Connections inherited by a fork: never closed, for that would drop the locks of the parent."""
+
+
+def _is_busy(exc: sqlite3.Error) -> bool:
+    return (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

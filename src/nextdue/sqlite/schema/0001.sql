@@ -1,0 +1,100 @@
+-- Every object is called nextdue_*: the file may be the user's own. No STRICT tables: one of them makes the whole
+-- file unreadable for SQLite below 3.37. Rows are written only by statements.sql and by the view nextdue_tasks.
+
+CREATE TABLE nextdue_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+CREATE TABLE nextdue_lane(
+  id INTEGER PRIMARY KEY,
+  queue TEXT NOT NULL, name TEXT NOT NULL, priority INTEGER NOT NULL,
+  alone INTEGER NOT NULL DEFAULT 0,        -- 1: its tasks killed workers and are tried with nothing beside them
+  UNIQUE(queue, name, priority, alone)
+);
+
+-- AUTOINCREMENT: numbers are never used again, so that an old token can't prove a new claim.
+CREATE TABLE nextdue_worker(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, started INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL
+);
+
+CREATE TABLE nextdue_task(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,    -- never used again: a handle means one task for ever
+  lane INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  due INTEGER CHECK (typeof(due) IN ('integer', 'null')),   -- UTC ms; of a running row: the end of its lease
+  rest TEXT,                               -- why it isn't due: done, dead, cancelled, held
+  key TEXT,
+  args TEXT NOT NULL,                      -- a JSON array or object
+  attempts INTEGER NOT NULL DEFAULT 0,     -- tries that ended in failure
+  crashes INTEGER NOT NULL DEFAULT 0,      -- claims whose worker died, since the last success
+  claims INTEGER NOT NULL DEFAULT 0,
+  token INTEGER,                           -- of a running row: worker << 32 | n, the proof of the claim
+  scheduled_for INTEGER,                   -- the due of the first claim
+  created INTEGER NOT NULL,
+  remember INTEGER,                        -- how long a finished row occupies its key, ms
+  gone_at INTEGER,                         -- of a tombstone: when it ends
+  reason TEXT, message TEXT,               -- of the last failure
+  CHECK ((due IS NULL) = (rest IS NOT NULL)),
+  CHECK (token IS NULL OR due IS NOT NULL)
+);
+CREATE INDEX nextdue_task_due ON nextdue_task(lane, due) WHERE due IS NOT NULL;
+CREATE UNIQUE INDEX nextdue_task_key ON nextdue_task(name, key) WHERE key IS NOT NULL;
+CREATE INDEX nextdue_task_token ON nextdue_task(token) WHERE token IS NOT NULL;
+CREATE INDEX nextdue_task_gone ON nextdue_task(gone_at) WHERE gone_at IS NOT NULL;
+
+CREATE TABLE nextdue_run(
+  id INTEGER PRIMARY KEY,
+  task INTEGER NOT NULL, name TEXT NOT NULL, key TEXT, claim INTEGER NOT NULL, scheduled_for INTEGER,
+  started INTEGER, ended INTEGER NOT NULL,
+  outcome TEXT NOT NULL, reason TEXT, message TEXT, result TEXT, worker INTEGER
+);
+CREATE INDEX nextdue_run_task ON nextdue_run(task);
+
+-- What any program with SQL may read and, through the trigger, write.
+CREATE VIEW nextdue_tasks AS
+SELECT t.id, t.name, l.queue, l.priority,
+  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL THEN 'waiting' ELSE t.rest END AS state,
+  strftime('%Y-%m-%dT%H:%M:%fZ', t.due / 1000.0, 'unixepoch') AS due_utc, t.due AS due_ms,
+  t.key, t.args, t.attempts, t.crashes, t.claims,
+  t.scheduled_for AS scheduled_for_ms, t.created AS created_ms, t.reason, t.message
+FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane;
+
+CREATE VIEW nextdue_runs AS
+SELECT task, name, key, claim, outcome, reason, message, result, worker,
+  strftime('%Y-%m-%dT%H:%M:%fZ', started / 1000.0, 'unixepoch') AS started_utc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', ended / 1000.0, 'unixepoch') AS ended_utc,
+  scheduled_for AS scheduled_for_ms, started AS started_ms, ended AS ended_ms
+FROM nextdue_run;
+
+-- INSERT INTO nextdue_tasks(name, args, due_utc, key) puts a task from any program; due_utc NULL = now.
+CREATE TRIGGER nextdue_tasks_insert INSTEAD OF INSERT ON nextdue_tasks
+BEGIN
+  SELECT CASE
+    WHEN typeof(NEW.name) <> 'text' OR length(NEW.name) NOT BETWEEN 1 AND 200
+      THEN RAISE(ABORT, 'nextdue_tasks: name must be a text of 1 to 200 characters')
+    WHEN NEW.key IS NOT NULL AND (typeof(NEW.key) <> 'text' OR length(NEW.key) NOT BETWEEN 1 AND 200)
+      THEN RAISE(ABORT, 'nextdue_tasks: key must be a text of 1 to 200 characters')
+    WHEN length(NEW.args) > 1048576 THEN RAISE(ABORT, 'nextdue_tasks: args are over 1 MiB')
+    WHEN NOT json_valid(coalesce(NEW.args, '[]')) OR json_type(coalesce(NEW.args, '[]')) NOT IN ('array', 'object')
+      THEN RAISE(ABORT, 'nextdue_tasks: args must be a JSON array or object')
+    WHEN NEW.due_utc IS NOT NULL AND (typeof(NEW.due_utc) <> 'text' OR julianday(NEW.due_utc) IS NULL
+        OR julianday(NEW.due_utc) < 2440587.5)
+      THEN RAISE(ABORT, 'nextdue_tasks: due_utc must be a text like 2026-12-01T09:00:00Z')
+    WHEN typeof(coalesce(NEW.priority, 0)) <> 'integer' OR coalesce(NEW.priority, 0) NOT BETWEEN -100 AND 100
+      THEN RAISE(ABORT, 'nextdue_tasks: priority must be a whole number from -100 to 100')
+    END;
+  INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
+    VALUES (coalesce(NEW.queue, 'default'), NEW.name, coalesce(NEW.priority, 0), 0);
+  INSERT INTO nextdue_task(lane, name, due, key, args, remember, created)
+    SELECT l.id, NEW.name,
+      CAST(round((julianday(coalesce(NEW.due_utc, 'now')) - 2440587.5) * 86400000.0) AS INTEGER),
+      NEW.key, coalesce(NEW.args, '[]'), CASE WHEN NEW.key IS NOT NULL THEN 86400000 END,
+      CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
+    FROM nextdue_lane l
+    WHERE l.queue = coalesce(NEW.queue, 'default') AND l.name = NEW.name
+      AND l.priority = coalesce(NEW.priority, 0) AND l.alone = 0
+    ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
+      lane = excluded.lane, due = excluded.due, rest = NULL, args = excluded.args, remember = excluded.remember,
+      created = excluded.created, attempts = 0, crashes = 0, claims = 0, scheduled_for = NULL, gone_at = NULL,
+      reason = NULL, message = NULL
+    WHERE nextdue_task.rest IN ('dead', 'cancelled')
+      OR (nextdue_task.rest = 'done' AND nextdue_task.gone_at <= excluded.created);
+END;

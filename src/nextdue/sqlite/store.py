@@ -1,0 +1,259 @@
+"""The store on one SQLite file: every verb of ports.Store, each one statement of statements.sql."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nextdue.records import (
+    Claim,
+    Look,
+    Put,
+    RunView,
+    Settlement,
+    Stored,
+    TaskView,
+    TickAnswer,
+    TickRequest,
+)
+from nextdue.sqlite.database import Database
+from nextdue.sqlite.lives import Lives
+from nextdue.sqlite.steady import Steady
+
+KEEP_ROWS = 100_000
+"""Lines of run history that are kept; 0 keeps none."""
+KEEP_MS = 30 * 86_400_000
+"""How long they are kept."""
+
+_claims = msgspec.json.Decoder(list[Claim])
+_ids = msgspec.json.Decoder(list[int])
+_proofs = msgspec.json.Decoder(list[tuple[int, int]])
+_json = msgspec.json.Encoder()
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class SqliteStore:
+    """ports.Store on an SQLite file. `now` and `monotonic_ms` replace the clocks in tests."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = True,
+        keep_rows: int = KEEP_ROWS,
+        keep_ms: int = KEEP_MS,
+        now: Callable[[], int] | None = None,
+        monotonic_ms: Callable[[], int] = _monotonic_ms,
+    ) -> None:
+        self.database = Database(path, create=create)
+        self.lives = Lives(path)
+        self.steady = Steady(monotonic_ms)
+        self.database.waited = self.steady.waited
+        self.keep_rows, self.keep_ms = keep_rows, keep_ms
+        self._now = now
+        self._lane_ids: dict[tuple[str, str, int], int] = {}
+        self._served: dict[str, str | None] = {}
+        self._lanes = -1
+
+    def now_ms(self) -> int:
+        """The store's clock."""
+        return int(self.database.read("now", self._clock())[0])
+
+    # putting tasks
+
+    def put(self, puts: Sequence[Put]) -> tuple[list[Stored], bool]:
+        stored: dict[int, Stored] = {}
+        unkeyed = [i for i, p in enumerate(puts) if p.key is None]
+        if unkeyed:
+            last = self._insert([puts[i] for i in unkeyed]).lastrowid or 0
+            first = last - len(unkeyed) + 1
+            stored.update({i: Stored(first + n, True, "waiting") for n, i in enumerate(unkeyed)})
+        for i, p in enumerate(puts):
+            if p.key is not None:
+                stored[i] = self._put_keyed(p)
+        answers = [stored[i] for i in range(len(puts))]
+        return answers, self._nearest([s.id for s in answers if s.created])
+
+    def put_many(self, like: Put, args: Sequence[str]) -> tuple[range, bool]:
+        if not args:
+            return range(0), False
+        lane = self._lane(like)
+        text = f"[{','.join(args)}]"
+        cursor = self.database.write(
+            "put_many",
+            {
+                "lane": lane,
+                "name": like.name,
+                "due": like.due_ms,
+                "delay": like.delay_ms,
+                "args": text,
+                **self._clock(),
+            },
+        )
+        last = cursor.lastrowid or 0
+        return range(last - len(args) + 1, last + 1), self._nearest([last - len(args) + 1])
+
+    def cancel(self, id: int) -> str:
+        self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
+        view = self.get(id)
+        return view.state if view else "gone"
+
+    def _insert(self, puts: Sequence[Put]) -> Any:
+        rows = [
+            (self._lane(p), p.name, p.due_ms, p.delay_ms, p.key, p.remember_ms, msgspec.Raw(p.args.encode()))
+            for p in puts
+        ]
+        return self.database.write("put", {"rows": _json.encode(rows).decode(), **self._clock()})
+
+    def _put_keyed(self, put: Put) -> Stored:
+        created = self._insert([put]).rowcount == 1
+        row = self.database.read("key_state", {"name": put.name, "key": put.key})
+        if row is None:
+            # It was taken, finished and forgotten between the two statements.
+            return Stored(0, created, "gone")
+        return Stored(row[0], created, row[1])
+
+    def _lane(self, put: Put) -> int:
+        lane = (put.queue, put.name, put.priority)
+        found = self._lane_ids.get(lane)
+        if found is None:
+            params = {"queue": put.queue, "name": put.name, "priority": put.priority}
+            row = self.database.read("lane_id", params)
+            if row is None:
+                self.database.write("lane_add", params)
+                row = self.database.read("lane_id", params)
+            found = self._lane_ids[lane] = row[0]
+        return found
+
+    def _nearest(self, ids: Sequence[int]) -> bool:
+        if not ids:
+            return False
+        return bool(self.database.read("nearest", {"ids": _json.encode(list(ids)).decode()})[0])
+
+    # the worker's verbs
+
+    def enlist(self) -> int:
+        self.database.script("worker_setup")
+        self.lives.prepare()
+        params = {"host": socket.gethostname(), "pid": os.getpid(), **self._clock()}
+        worker = self.database.write("enlist", params).lastrowid or 0
+        self.lives.begin(worker)
+        return worker
+
+    def resign(self, worker: int) -> None:
+        self.database.write("resign", {"worker": worker})
+        self.lives.end(worker)
+
+    def serve(self, leases: Mapping[str, int], queues: Sequence[str] | None) -> None:
+        self._served = {
+            "leases": _json.encode(leases).decode(),
+            "queues": None if queues is None else _json.encode(list(queues)).decode(),
+        }
+        self._open_lanes(self.database.read("lanes", {})[0])
+        self.database.write("cut_leases", self._clock(), durable=False)
+
+    def tick(self, request: TickRequest) -> TickAnswer:
+        params = {
+            "settlements": _json.encode(request.settlements).decode(),
+            "worker": request.worker,
+            "token": request.token,
+            "slots": request.slots,
+            "ahead": request.ahead,
+            "fair": request.fair,
+            "alone": int(request.alone),
+            "until": request.until_ms,
+            "renewed": request.renewed_ms,
+            "renew_every": request.renew_every_ms or 1 << 60,
+            "keep_rows": self.keep_rows,
+            "keep_ms": self.keep_ms,
+        }
+        self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
+        now, claims, lost, lanes = self.database.read("ticked", params)
+        self._saw(now)
+        if lanes != self._lanes:
+            self._open_lanes(lanes)
+        renewed = request.renew_every_ms > 0 and not 0 <= now - request.renewed_ms <= request.renew_every_ms
+        held = self.database.read("held", params)[0] if renewed else None
+        return TickAnswer(
+            now_ms=now,
+            claims=_claims.decode(claims),
+            lost=_ids.decode(lost),
+            held=None if held is None else set(_proofs.decode(held)),
+            ring=self._woke(request.settlements),
+        )
+
+    def look(self) -> Look:
+        while True:
+            believed = self._believed()
+            now, due, alone_due, lanes = self.database.read("look", believed)
+            self._saw(now)
+            if lanes == self._lanes:
+                break
+            self._open_lanes(lanes)
+        doubted = self.database.read("doubted", believed)[0]
+        retry_at = None if doubted is None else now + max(1, doubted // 3 + 1 - self.steady.ms())
+        return Look(now, due, alone_due, retry_at)
+
+    def bury(self) -> list[int]:
+        buried: list[int] = []
+        for worker in self.lives.dead():
+            self.database.write("bury", {"worker": worker, "keep_rows": self.keep_rows, **self._clock()})
+            buried += _ids.decode(self.database.read("buried", {})[0])
+            self.lives.forget(worker)
+        return buried
+
+    def _woke(self, settlements: Sequence[Settlement]) -> bool:
+        return self._nearest([s.id for s in settlements if s.delay_ms is not None])
+
+    def _open_lanes(self, lanes: int) -> None:
+        self.database.temporary("serve_clear", {})
+        self.database.temporary("serve", self._served)
+        self._lanes = lanes
+
+    def _saw(self, now: int) -> None:
+        if self.steady.saw(now) < 0:
+            self.database.write("cut_leases", self._clock(), durable=False)
+
+    def _believed(self) -> dict[str, int | None]:
+        """The clock, and how far other people's expired leases may be believed."""
+        expected = self.steady.expected_ms()
+        return {"steady": self.steady.ms() if expected is not None else 0, "expected": expected, **self._clock()}
+
+    def _clock(self) -> dict[str, int | None]:
+        return {"now": self._now() if self._now else None}
+
+    # looking
+
+    def get(self, id: int) -> TaskView | None:
+        row = self.database.read("get", {"id": id}) or self.database.read("get_run", {"id": id})
+        return TaskView(*row) if row else None
+
+    def by_key(self, name: str, key: str) -> TaskView | None:
+        row = self.database.read("key_state", {"name": name, "key": key})
+        return self.get(row[0]) if row else None
+
+    def find(
+        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
+    ) -> list[TaskView]:
+        params = {"name": name, "queue": queue, "state": state, "limit": limit}
+        return [TaskView(*row) for row in self.database.rows("find", params)]
+
+    def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:
+        return [RunView(*row) for row in self.database.rows("runs", {"task": task, "limit": limit})]
+
+    # the connection
+
+    def quiet(self) -> bool:
+        """Whether nobody's commit is in flight."""
+        return self.database.quiet()
+
+    def close(self) -> None:
+        self.lives.let_go()
+        self.database.close()

@@ -1,0 +1,33 @@
+"""Reads a page of named SQL statements: each begins with a line `-- :name the_name`.
+
+A line `-- :define word text` makes `{word}` stand for `text` in all statements below it.
+"""
+
+from functools import cache
+from importlib import resources
+
+
+@cache
+def load(package: str, page: str = "statements.sql") -> dict[str, str]:
+    """The statements of a page in a package, by name. Raises ValueError for a name used twice."""
+    found: dict[str, str] = {}
+    words: dict[str, str] = {}
+    name = ""
+    for line in resources.files(package).joinpath(page).read_text("utf-8").splitlines():
+        if line.startswith("-- :name "):
+            name = line.removeprefix("-- :name ").strip()
+            if name in found:
+                raise ValueError(f"{package}/{page}: two statements are called {name}")
+            found[name] = ""
+        elif line.startswith("-- :define "):
+            word, text = line.removeprefix("-- :define ").strip().split(" ", 1)
+            words[word] = text
+        elif name and not line.lstrip().startswith("--"):
+            found[name] += line + "\n"
+    return {key: _filled(text, words).strip().removesuffix(";") for key, text in found.items()}
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for word, meaning in words.items():
+        text = text.replace("{" + word + "}", meaning)
+    return text

@@ -1,0 +1,154 @@
+"""What a task is told to be: its options, how it is retried, and what it may raise to say when to come back."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nextdue.clock import Duration, duration_ms
+from nextdue.errors import BadDefinition
+
+MAX_NAME = 200
+"""The longest name of a task, a queue or a key, in characters."""
+PRIORITIES = range(-100, 101)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
+class Snooze(Exception):
+    """Raised by a task that isn't ready: look again after `delay`. This is no attempt and no failure.
+
+    >>> raise Snooze("10m")
+    Traceback (most recent call last):
+    nextdue.task.Snooze: 10m
+    """
+
+    def __init__(self, delay: Duration) -> None:
+        super().__init__(delay)
+        self.delay_ms = duration_ms(delay, "Snooze's delay")
+
+
+class RetryAfter(Exception):
+    """Raised by a failing task that knows when to try again, as from an HTTP Retry-After header (RFC 9110, 10.2.3).
+
+    It counts as an attempt; only the delay is the task's own instead of the back-off.
+    """
+
+    def __init__(self, delay: Duration, message: str = "") -> None:
+        super().__init__(message or f"try again after {delay}")
+        self.delay_ms = duration_ms(delay, "RetryAfter's delay")
+
+
+class GiveUp(Exception):
+    """Raised by a task for which trying again is pointless: it is dead at once, with this message."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Retry:
+    """How a failed attempt is tried again.
+
+    The n-th failure waits base * 2**(n-1), at most cap, plus up to `jitter` at random (seconds, or any
+    Duration). `limit` is the number of attempts after which the task is dead; None tries for ever.
+    `reasons` maps exception types to short words by which failures are counted; others go by their type's name.
+    `give_up` lists exception types for which the task is dead at once.
+
+    >>> Retry(base=1, cap=60, limit=None, reasons={TimeoutError: "timeout"}, give_up=(PermissionError,)).limit
+    """
+
+    base: Duration = 60
+    cap: Duration = 3600
+    jitter: Duration = 30
+    limit: int | None = 12
+    reasons: Mapping[type[BaseException], str] = dataclasses.field(default_factory=dict)
+    give_up: tuple[type[BaseException], ...] = ()
+    base_ms: int = dataclasses.field(init=False, repr=False)
+    cap_ms: int = dataclasses.field(init=False, repr=False)
+    jitter_ms: int = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("base", "cap", "jitter"):
+            object.__setattr__(self, f"{name}_ms", duration_ms(getattr(self, name), f"Retry's {name}"))
+        if self.limit is not None and (not _is_whole(self.limit) or self.limit < 1):
+            raise BadDefinition(f"Retry's limit must be a whole number from 1, or None, not {self.limit!r}")
+        kinds: list[Any] = [*self.reasons, *self.give_up]
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                raise BadDefinition(f"Retry's reasons and give_up take exception types, not {kind!r}")
+        for word in self.reasons.values():
+            checked_name(word, "a reason")
+
+    def reason(self, exc: BaseException) -> str:
+        """The word under which this failure is counted."""
+        return next((word for kind, word in self.reasons.items() if isinstance(exc, kind)), type(exc).__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of one task, checked; durations in milliseconds."""
+
+    name: str
+    queue: str = "default"
+    priority: int = 0
+    retry: Retry = Retry()
+    lease_ms: int = 300_000
+    time_limit_ms: int | None = None
+    keep_result_ms: int = 0
+    aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a task's name")
+        checked_name(self.queue, "a queue's name")
+        for alias in self.aliases:
+            checked_name(alias, "an alias")
+        checked_priority(self.priority)
+        if not isinstance(self.retry, Retry):
+            raise BadDefinition(f"task {self.name}: retry must be a Retry(...), not {self.retry!r}")
+        if self.lease_ms < 1000:
+            raise BadDefinition(f"task {self.name}: a lease under 1 s can't be renewed in time")
+        if self.time_limit_ms is not None and self.time_limit_ms < 1:
+            raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+
+
+def checked_name(name: Any, what: str) -> str:
+    """`name` itself, or BadDefinition: names and keys are 1 to 200 characters of text without control characters."""
+    if not isinstance(name, str):
+        raise BadDefinition(f"{what} must be a str, not {type(name).__name__} {name!r}")
+    if not 1 <= len(name) <= MAX_NAME:
+        raise BadDefinition(f"{what} must have 1 to {MAX_NAME} characters, this one has {len(name)}")
+    if any(ord(c) < 32 or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in name):
+        raise BadDefinition(f"{what} {name!r} contains control characters or lone surrogates")
+    return name
+
+
+def checked_priority(priority: int) -> int:
+    """`priority` itself, or BadDefinition: a whole number from -100 to 100, higher first."""
+    if not _is_whole(priority) or priority not in PRIORITIES:
+        raise BadDefinition(f"priority must be a whole number from -100 to 100, not {priority!r}")
+    return priority
+
+
+MAX_MESSAGE = 2_000
+"""The longest stored failure message, in characters."""
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+def failure_message(exc: BaseException) -> str:
+    """The exception's type and text, bounded and free of what a store or a terminal can't show; never raises.
+
+    >>> failure_message(ValueError("a\\x00b"))
+    'ValueError: a\\\\x00b'
+    """
+    try:
+        text = str(exc)
+    except BaseException as broken:  # a __str__ may raise anything; the failure must still be recorded
+        text = f"(its text can't be made: {type(broken).__name__})"
+    if len(text) > MAX_MESSAGE:
+        half = MAX_MESSAGE // 2 - 20
+        text = f"{text[:half]} ... {len(text) - 2 * half} characters ... {text[-half:]}"
+    text = _UNPRINTABLE.sub(lambda m: ascii(m.group())[1:-1], text)
+    name = type(exc).__name__
+    return f"{name}: {text}" if text else name

@@ -1,0 +1,263 @@
+"""The worker: settle what finished, renew what runs, claim what is due, start it, and sleep exactly long enough.
+
+`Worker` decides, `run` repeats. Neither reaches a clock, a thread or SQL: the store tells the time, the executor
+runs the tasks and the alarm sleeps, so one thread can run many workers under a fake clock.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+
+from nextdue import due
+from nextdue.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from nextdue.ports import Alarm, Executor, Store, Woken
+from nextdue.records import Claim, Ending, Look, Settlement, TickRequest
+from nextdue.task import Options
+
+PASSING = (StoreBusy, StoreFull, StoreReadOnly)
+"""Troubles of the store that may end by themselves; a worker waits for that. Any other one ends it."""
+TROUBLE_MS = (1_000, 60_000)
+"""First and longest pause between two tries while the store is in trouble."""
+
+Hook = Callable[[Sequence[Settlement]], None]
+
+
+class Worker:
+    """One worker: which claims it holds and what it does with them at each tick.
+
+    `options` knows every name (aliases too) that it serves; `random` spreads retries. `once` makes it claim only
+    what was due at its start.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        options: Mapping[str, Options],
+        *,
+        slots: int,
+        random: Callable[[], float],
+        queues: Sequence[str] | None = None,
+        grace_ms: int = 20_000,
+        once: bool = False,
+        hook: Hook = lambda settlements: None,
+    ) -> None:
+        self.store, self.executor, self.options, self.slots, self.random = store, executor, options, slots, random
+        self.grace_ms, self.hook = grace_ms, hook
+        self.totals: Counter[str] = Counter()
+        self.stopping = False
+        self.running: dict[tuple[int, int], Claim] = {}
+        self._outbox: list[Settlement] = []
+        self._ticks = 0
+        self._now = self._renewed = self._progress = 0
+        self._alone_due: int | None = None
+        self._finished: deque[tuple[int, int]] = deque()
+        self._give_up_at: int | None = None
+        self.id = store.enlist()
+        self.recovered = store.bury()
+        store.serve({name: o.lease_ms for name, o in options.items()}, queues)
+        self._until: int | None = None
+        if once:
+            margin = due.crash_backoff_ms(1) * 2 if self.recovered else 0
+            self._until = store.look().now_ms + margin
+
+    # what the loop asks
+
+    def tick(self) -> int | None:
+        """Do all that is to be done now; answer in how many ms a tick is needed even if nothing falls due."""
+        self._collect()
+        request = self._request()
+        answer = self.store.tick(request)
+        self._now = answer.now_ms
+        self._settled(request.settlements, set(answer.lost))
+        if answer.held is not None:
+            self._renewed = self._now
+            self._compare(answer.held)
+        elif not self.running:
+            self._renewed = self._now
+        for claim in answer.claims:
+            self._take(claim)
+        self.ring = answer.ring
+        return self._limit_ms()
+
+    def look_ms(self) -> int | None:
+        """In how many ms this worker could claim something; None if it can't or nothing will be due."""
+        if self._closed() or len(self.running) >= self.slots:
+            return None
+        look = self.store.look()
+        self._now, self._alone_due = look.now_ms, look.alone_due_ms
+        dues = [at for at in self._claimable(look) if at is not None]
+        if self._until is not None:
+            dues = [at for at in dues if at <= self._until]
+        return min(dues) - look.now_ms if dues else None
+
+    def bury(self) -> None:
+        """Neighbours died: give back what they held."""
+        self.recovered += self.store.bury()
+
+    def stop(self, grace_ms: int | None = None) -> None:
+        """Claim no more; give what runs `grace_ms`. Only sets flags, so that a signal handler may call it."""
+        if grace_ms is not None:
+            self.grace_ms = grace_ms
+            self._give_up_at = None
+        self.stopping = True
+
+    def idle(self) -> bool:
+        """Whether nothing runs here and nothing is left to be written."""
+        return not self.running and not self._outbox
+
+    def ended(self) -> bool:
+        """Whether this worker is through: asked to stop, or --once and nothing of then is left."""
+        if not self.idle():
+            return False
+        if self._until is not None and not self.stopping:
+            wait = self.look_ms()
+            return wait is None or self._now + wait > self._until
+        return self.stopping
+
+    def close(self) -> None:
+        """Leave: what is still held is given back by neighbours, as from a dead worker."""
+        self.executor.close()
+        if self.idle():
+            self.store.resign(self.id)
+        self.store.close()
+
+    # the parts of a tick
+
+    def _collect(self) -> None:
+        endings = self.executor.finished()
+        for ending in endings:
+            self._end(ending)
+        if endings:
+            self._finished.append((self._now, len(endings)))
+            self._progress = self._now
+        while self._finished and self._finished[0][0] < self._now - due.AHEAD_WINDOW_MS:
+            self._finished.popleft()
+        stale = self._now - self._progress >= due.AHEAD_PATIENCE_MS
+        if self.executor.waiting() and (self.stopping or stale):
+            for claim in self.executor.withdraw():
+                self._end(Ending(claim, "released"))
+        if self.stopping and self._give_up_at is not None and self._now >= self._give_up_at:
+            for claim in list(self.running.values()):
+                self.executor.lose(claim)
+                self._end(Ending(claim, "released", ran_ms=0, message="its worker was stopped"))
+
+    def _end(self, ending: Ending) -> None:
+        claim = ending.claim
+        if self.running.pop((claim.id, claim.token), None) is not None:
+            self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
+
+    def _request(self) -> TickRequest:
+        self._ticks += 1
+        open_ = not self._closed() and self._hold_ends() is None
+        free = max(0, self.slots - len(self.running)) if open_ else 0
+        alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._now
+        lately = sum(count for _, count in self._finished)
+        return TickRequest(
+            worker=self.id,
+            settlements=list(self._outbox),
+            token=self.id << 32 | self._ticks,
+            slots=1 if alone else free,
+            ahead=due.ahead(lately - self.executor.waiting(), free) if open_ and not alone else 0,
+            fair=self._ticks % due.FAIR_EVERY == 0,
+            alone=alone,
+            until_ms=self._until,
+            renewed_ms=self._renewed,
+            renew_every_ms=self._renew_every(),
+        )
+
+    def _closed(self) -> bool:
+        """Whether nothing may be claimed whatever falls due: stopping, or a task is being tried alone."""
+        return self.stopping or any(claim.alone for claim in self.running.values())
+
+    def _hold_ends(self) -> int | None:
+        """Until when no claims are made so that this worker becomes idle for a task to be tried alone."""
+        if not self.running or self._alone_due is None or self._alone_due > self._now:
+            return None
+        overdue = self._now - self._alone_due
+        return self._now + due.ALONE_TURN_MS - overdue % due.ALONE_TURN_MS if due.holds_for_alone(overdue) else None
+
+    def _settled(self, settlements: list[Settlement], lost: set[int]) -> None:
+        del self._outbox[: len(settlements)]
+        kept = [s for s in settlements if s.id not in lost]
+        self.totals.update(s.outcome for s in kept)
+        if lost:
+            self.totals["lost"] += len(lost)
+        if kept:
+            self.hook(kept)
+
+    def _compare(self, held: set[tuple[int, int]]) -> None:
+        for proof in self.running.keys() - held:
+            self.executor.lose(self.running.pop(proof))
+            self.totals["lost"] += 1
+        # Claimed by a tick whose answer never reached us, so that nobody would ever start them.
+        owed = {(s.id, s.token) for s in self._outbox}
+        for id, token in held - self.running.keys() - owed:
+            self._outbox.append(Settlement(id, token, "released", delay_ms=0))
+
+    def _take(self, claim: Claim) -> None:
+        verdict = due.on_claim(claim)
+        if verdict is not None:
+            self._outbox.append(verdict)
+            return
+        if not self.running:
+            self._progress = self._now
+        self.running[claim.id, claim.token] = claim
+        self.executor.start(claim)
+
+    def _renew_every(self) -> int:
+        return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})
+
+    def _limit_ms(self) -> int | None:
+        if self._outbox:
+            return 0
+        limits = [self.executor.limit_ms()]
+        if self.running:
+            limits.append(self._renewed + self._renew_every() - self._now)
+        if self.executor.waiting():
+            limits.append(self._progress + due.AHEAD_PATIENCE_MS - self._now)
+        if self.stopping and self.running:
+            if self._give_up_at is None:
+                self._give_up_at = self._now + self.grace_ms
+            limits.append(self._give_up_at - self._now)
+        return min((max(0, ms) for ms in limits if ms is not None), default=None)
+
+    def _claimable(self, look: Look) -> list[int | None]:
+        """When rows become claimable here, given what runs: the same rule by which tick() claims."""
+        held_until = self._hold_ends()
+        if held_until is not None:
+            return [held_until]
+        return [look.due_ms, look.retry_at_ms, None if self.running else look.alone_due_ms]
+
+
+def run(
+    worker: Worker,
+    alarm: Alarm,
+    *,
+    on_trouble: Callable[[StoreError | None], None] = lambda trouble: None,
+) -> None:
+    """Tick and sleep until the worker has ended. Raises StoreError when the store can't come back.
+
+    `on_trouble` is told of each change: an error once when it begins, None when it is over.
+    """
+    trouble_ms = 0
+    while True:
+        try:
+            limit = worker.tick()
+            if worker.ring:
+                alarm.ring()
+            if trouble_ms:
+                on_trouble(None)
+                trouble_ms = 0
+            if worker.ended():
+                return
+            if limit == 0:
+                continue
+            if Woken.DEATH in alarm.sleep(worker.look_ms, limit):
+                worker.bury()
+        except PASSING as trouble:
+            if not trouble_ms:
+                on_trouble(trouble)
+            elif worker.stopping:
+                raise
+            trouble_ms = min(max(TROUBLE_MS[0], trouble_ms * 2), TROUBLE_MS[1])
+            alarm.sleep(lambda: None, trouble_ms)
