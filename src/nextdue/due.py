@@ -5,6 +5,7 @@ all the same thing: the row's next due. These functions say what that is; they r
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -70,33 +71,41 @@ def on_claim(claim: Claim) -> Settlement | None:
 def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
 
-    def settlement(outcome: str, **fields: object) -> Settlement:
-        kept = {"attempts": claim.attempts, "crashes": claim.crashes, "alone": bool(claim.alone)}
-        said = {"reason": ending.reason, "message": ending.message, "ran_ms": ending.ran_ms}
-        return Settlement(claim.id, claim.token, outcome, **{**kept, **said, **fields})  # type: ignore[arg-type]
-
+    if ending.kind == "done" and claim.key is None:
+        return Settlement(claim.id, claim.token, "done", ending.ran_ms, forget=True, result=ending.result)
+    kept = Settlement(
+        claim.id,
+        claim.token,
+        "done",
+        ran_ms=ending.ran_ms,
+        attempts=claim.attempts,
+        crashes=claim.crashes,
+        alone=bool(claim.alone),
+        reason=ending.reason,
+        message=ending.message,
+        result=ending.result,
+    )
+    settlement = partial(msgspec.structs.replace, kept)
     match ending.kind:
         case "done":
-            forget = claim.key is None
-            rest = None if forget else "done"
-            return settlement("done", forget=forget, rest=rest, crashes=0, result=ending.result)
+            return settlement(rest="done", crashes=0)
         case "snoozed":
-            return settlement("snoozed", delay_ms=ending.delay_ms, crashes=0)
+            return settlement(outcome="snoozed", delay_ms=ending.delay_ms, crashes=0)
         case "released":
-            return settlement("released", delay_ms=0)
+            return settlement(outcome="released", delay_ms=0)
         case "unfit":
-            return settlement("held", rest="held")
+            return settlement(outcome="held", rest="held")
         case "gave_up":
-            return settlement("dead", rest="dead", attempts=claim.attempts + 1)
+            return settlement(outcome="dead", rest="dead", attempts=claim.attempts + 1)
         case "failed":
             failures = claim.attempts + 1
             limit = options.retry.limit
             if limit is not None and failures >= limit:
-                return settlement("dead", rest="dead", attempts=failures)
+                return settlement(outcome="dead", rest="dead", attempts=failures)
             delay = ending.delay_ms
             if delay is None:
                 delay = backoff_ms(failures, options.retry, random)
-            return settlement("failed", delay_ms=delay, attempts=failures)
+            return settlement(outcome="failed", delay_ms=delay, attempts=failures)
 
 
 def renew_every_ms(leases: Iterable[int]) -> int:

@@ -104,11 +104,11 @@ class Alarm(Protocol):
         """End the sleep of this alarm from another thread or a signal handler of this process."""
         ...
 
-    def sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
         """Return when `look()` answers 0 ms or less, after call(), when a neighbour died, or after `limit_ms`.
 
         `look` answers the ms until something is due, or None; it is asked once at the start and again after
-        every ring and every foreign commit.
+        every ring and every foreign commit. Without `look` (no room for more) only the other reasons count.
         """
         ...
 

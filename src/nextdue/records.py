@@ -114,8 +114,8 @@ class TickAnswer(NamedTuple):
 
     now_ms: int
     claims: list[Claim]
-    lost: list[int]
-    """Ids of settlements that were refused: the claim was no longer ours."""
+    lost: list[tuple[int, int]]
+    """(id, token) of settlements that were refused: the claim was no longer ours."""
     held: set[tuple[int, int]] | None
     """After a renewal, every (id, token) that this worker still holds; None if nothing was renewed."""
     ring: bool

@@ -81,7 +81,7 @@ class Worker:
 
     def look_ms(self) -> int | None:
         """In how many ms this worker could claim something; None if it can't or nothing will be due."""
-        if self._closed() or len(self.running) >= self.slots:
+        if not self.has_room():
             return None
         look = self.store.look()
         self._now, self._alone_due = look.now_ms, look.alone_due_ms
@@ -89,6 +89,10 @@ class Worker:
         if self._until is not None:
             dues = [at for at in dues if at <= self._until]
         return min(dues) - look.now_ms if dues else None
+
+    def has_room(self) -> bool:
+        """Whether it would claim something if something were due."""
+        return not self._closed() and len(self.running) < self.slots
 
     def bury(self) -> None:
         """Neighbours died: give back what they held."""
@@ -176,9 +180,9 @@ class Worker:
         overdue = self._now - self._alone_due
         return self._now + due.ALONE_TURN_MS - overdue % due.ALONE_TURN_MS if due.holds_for_alone(overdue) else None
 
-    def _settled(self, settlements: list[Settlement], lost: set[int]) -> None:
+    def _settled(self, settlements: list[Settlement], lost: set[tuple[int, int]]) -> None:
         del self._outbox[: len(settlements)]
-        kept = [s for s in settlements if s.id not in lost]
+        kept = [s for s in settlements if (s.id, s.token) not in lost] if lost else settlements
         self.totals.update(s.outcome for s in kept)
         if lost:
             self.totals["lost"] += len(lost)
@@ -252,7 +256,7 @@ def run(
                 return
             if limit == 0:
                 continue
-            if Woken.DEATH in alarm.sleep(worker.look_ms, limit):
+            if Woken.DEATH in alarm.sleep(worker.look_ms if worker.has_room() else None, limit):
                 worker.bury()
         except PASSING as trouble:
             if not trouble_ms:
@@ -260,4 +264,4 @@ def run(
             elif worker.stopping:
                 raise
             trouble_ms = min(max(TROUBLE_MS[0], trouble_ms * 2), TROUBLE_MS[1])
-            alarm.sleep(lambda: None, trouble_ms)
+            alarm.sleep(None, trouble_ms)

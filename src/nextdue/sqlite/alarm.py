@@ -92,7 +92,7 @@ class LinuxAlarm:
             if self._asleep:
                 os.eventfd_write(self._event, 1)
 
-    def sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
         self._asleep = True
         try:
             # Whoever calls from here on writes to the eventfd; whoever called before left the flag.
@@ -100,46 +100,46 @@ class LinuxAlarm:
         finally:
             self._asleep = self._called = False
 
-    def _sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+    def _sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
         end = time.monotonic() + min(LONGEST_S, LONGEST_S if limit_ms is None else limit_ms / 1000)
-        pause = 0.0
-        while True:
+        woken: Woken | None = None
+        if look is None:
+            while woken is None:
+                woken = self._why(self._poll(end), end)
+            return woken
+        pause = busy = 0.0
+        while woken is None:
             self._take_events()
-            still = self._quiet()
+            busy = 0.0 if self._quiet() else min(max(busy * 2, BUSY_S), PAUSE_S[1])
             wait_ms = look()
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE
-            due_s = None if wait_ms is None else time.time_ns() // 1_000_000 + wait_ms
-            self._wall.at(None if due_s is None else due_s * 1_000_000)
-            if not still:
-                pause = min(max(pause * 2, BUSY_S), PAUSE_S[1])
-            woken, pause = self._wait(end, pause, still)
-            if woken is not None:
-                return woken
+            self._wall.at(None if wait_ms is None else (time.time_ns() // 1_000_000 + wait_ms) * 1_000_000)
+            if busy:
+                woken = self._why(self._poll(min(end, time.monotonic() + busy)), end)
+            else:
+                woken, pause = self._listen(end, pause)
+        return woken
 
-    def _wait(self, end: float, pause: float, still: bool) -> tuple[Woken | None, float]:
-        """Wait for one reason to look again (None) or to return; answers also the next pause."""
-        listening_from = time.monotonic()
+    def _listen(self, end: float, pause: float) -> tuple[Woken | None, float]:
+        """Wait, deaf to the WAL for `pause` s; answers why to return (None: look again) and the next pause."""
         if pause:
-            happened = self._poll(min(end, listening_from + pause))
-            if happened is not None or not still:
+            happened = self._poll(min(end, time.monotonic() + pause))
+            if happened is not None or time.monotonic() >= end:
                 return self._why(happened, end), pause
-            if time.monotonic() >= end:
-                return Woken.LIMIT, pause
         self._epoll.modify(self._commits.fd, select.EPOLLIN | select.EPOLLONESHOT)
+        begun = time.monotonic()
         happened = self._poll(end)
         if happened != self._commits.fd:
             return self._why(happened, end), pause
-        calm = pause == 0.0 or time.monotonic() - listening_from - pause > CALM_S
-        if calm:
-            happened = self._poll(time.monotonic() + GRACE_S)
-            if happened is not None:
-                return self._why(happened, end), PAUSE_S[0]
-            return None, PAUSE_S[0]
-        return None, min(pause * 2, PAUSE_S[1])
+        if pause and time.monotonic() - begun < CALM_S:
+            return None, min(pause * 2, PAUSE_S[1])
+        happened = self._poll(time.monotonic() + GRACE_S)
+        return self._why(happened, end), PAUSE_S[0]
 
     def _why(self, happened: int | None, end: float) -> Woken | None:
         if happened == self._event:
+            os.eventfd_read(self._event)
             return Woken.CALLED
         if happened == self._rings.fd and self._take_rings():
             self._poll(time.monotonic() + DEATH_S)
@@ -151,14 +151,10 @@ class LinuxAlarm:
     def _poll(self, until: float) -> int | None:
         """The descriptor of what happened first, or None when `until` (monotonic, s) came."""
         self._soon.at(int(until * 1e9))
-        while True:
-            found = {fd for fd, _ in self._epoll.poll()}
-            if self._soon.fd in found:
-                self._soon.drain()
-            for fd in (self._event, self._rings.fd, self._wall.fd, self._commits.fd):
-                if fd in found:
-                    return fd
-            return None
+        found = {fd for fd, _ in self._epoll.poll()}
+        if self._soon.fd in found:
+            self._soon.drain()
+        return next((fd for fd in (self._event, self._rings.fd, self._wall.fd, self._commits.fd) if fd in found), None)
 
     def _take_events(self) -> None:
         self._epoll.modify(self._commits.fd, 0)
@@ -198,10 +194,10 @@ class PlainAlarm:
             self._called = True
             self._changed.notify()
 
-    def sleep(self, look: Callable[[], int | None], limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
         end = time.monotonic() + min(DEATHS_S, DEATHS_S if limit_ms is None else limit_ms / 1000)
         while True:
-            wait_ms = look()
+            wait_ms = look() if look else None
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE
             left = end - time.monotonic()

@@ -70,14 +70,14 @@ DELETE FROM nextdue_worker WHERE id = :worker
 -- :name worker_setup
 CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, steady INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_open(lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL);
-CREATE TEMP TABLE nextdue_settling(
-  id INTEGER, token INTEGER, outcome TEXT, ran INTEGER, forget INTEGER, delay INTEGER, rest TEXT,
-  attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT);
-CREATE TEMP TABLE nextdue_lost(id INTEGER NOT NULL);
+CREATE TEMP TABLE nextdue_settled(
+  id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
+  delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT);
+CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(id INTEGER NOT NULL, taken INTEGER NOT NULL);
 
 CREATE TEMP VIEW nextdue_tick AS
-SELECT NULL AS now, NULL AS settlements, NULL AS worker, NULL AS token, NULL AS slots, NULL AS ahead, NULL AS fair,
+SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS worker, NULL AS token, NULL AS slots, NULL AS ahead, NULL AS fair,
   NULL AS alone, NULL AS until, NULL AS steady, NULL AS expected, NULL AS renewed, NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
 
 CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
@@ -86,26 +86,26 @@ BEGIN
     SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.steady ELSE 0 END
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
   DELETE FROM nextdue_claimed;
-  DELETE FROM nextdue_lost;
+  DELETE FROM nextdue_settled;
 
-  -- Settle. Whoever can't show the token has lost the row and changes nothing.
-  INSERT INTO nextdue_settling
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-      value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
-    FROM json_each(NEW.settlements);
-  INSERT INTO nextdue_lost
-    SELECT s.id FROM nextdue_settling s
-    WHERE NOT EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = s.id AND t.token = s.token);
-  DELETE FROM nextdue_settling WHERE id IN (SELECT id FROM nextdue_lost);
+  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
+  -- come as [id, token, ran]; all others with everything that is to be known of them.
+  INSERT INTO nextdue_settled(id, token, outcome, ran, forget)
+    SELECT t.id, t.token, 'done', j.value ->> 2, 1
+    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+  INSERT INTO nextdue_settled
+    SELECT t.id, t.token, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8,
+      value ->> 9, value ->> 10, value ->> 11, value ->> 12
+    FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker
-    FROM nextdue_settling s CROSS JOIN nextdue_task t ON t.id = s.id
+    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
     WHERE s.ran IS NOT NULL AND NEW.keep_rows > 0;
-  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settling WHERE forget);
+  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     SELECT l.queue, l.name, l.priority, s.alone
-    FROM nextdue_settling s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
+    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
     WHERE s.alone AND NOT l.alone;
   UPDATE nextdue_task SET
     lane = (
@@ -116,17 +116,16 @@ BEGIN
     rest = s.rest, token = NULL, attempts = s.attempts, crashes = s.crashes,
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
     gone_at = CASE WHEN s.rest = 'done' THEN min({now} + coalesce(remember, 0), {max}) END
-  FROM nextdue_settling s WHERE nextdue_task.id = s.id AND NOT s.forget;
+  FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
 
   -- Purge at most twice what was settled: history by count and age, tombstones by their end.
   DELETE FROM nextdue_run
-    WHERE id IN (SELECT id FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settling))
+    WHERE id IN (SELECT id FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
       AND (ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows)
       AND (SELECT ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows
            FROM nextdue_run ORDER BY id LIMIT 1);
   DELETE FROM nextdue_task WHERE id IN (
-    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settling));
-  DELETE FROM nextdue_settling;
+    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
 
   -- Renew, before any claim, all that this worker holds.
   UPDATE nextdue_task SET due = min({now} + o.lease, {max})
@@ -179,8 +178,8 @@ CREATE TEMP VIEW nextdue_bury AS SELECT NULL AS now, NULL AS worker, NULL AS kee
 CREATE TEMP TRIGGER nextdue_bury_do INSTEAD OF INSERT ON nextdue_bury
 BEGIN
   INSERT OR REPLACE INTO nextdue_now VALUES (1, coalesce(NEW.now, {clock}), 0);
-  DELETE FROM nextdue_lost;
-  INSERT INTO nextdue_lost SELECT id FROM nextdue_task WHERE token {mine};
+  DELETE FROM nextdue_buried;
+  INSERT INTO nextdue_buried SELECT id FROM nextdue_task WHERE token {mine};
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
     SELECT id, name, key, claims, scheduled_for, {now}, 'crashed', 'worker_died', 'its worker died', NEW.worker
     FROM nextdue_task WHERE token {mine} AND NEW.keep_rows > 0;
@@ -192,9 +191,9 @@ BEGIN
 END
 
 -- :name tick
-INSERT INTO nextdue_tick(now, settlements, worker, token, slots, ahead, fair, alone, until, steady, expected, renewed,
+INSERT INTO nextdue_tick(now, done, settlements, worker, token, slots, ahead, fair, alone, until, steady, expected, renewed,
   renew_every, keep_rows, keep_ms)
-VALUES (:now, :settlements, :worker, :token, :slots, :ahead, :fair, :alone, :until, :steady, :expected, :renewed,
+VALUES (:now, :done, :settlements, :worker, :token, :slots, :ahead, :fair, :alone, :until, :steady, :expected, :renewed,
   :renew_every, :keep_rows, :keep_ms)
 
 -- What the tick did, as one row: each row more would be one return to Python more.
@@ -203,8 +202,11 @@ SELECT (SELECT now FROM nextdue_now),
   (SELECT json_group_array(json_array(
       t.id, t.token, t.name, t.args, t.key, t.attempts, t.crashes, t.claims, t.scheduled_for, :alone))
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id WHERE t.token = :token),
-  (SELECT json_group_array(id) FROM nextdue_lost),
+  (SELECT count(*) FROM nextdue_settled),
   (SELECT coalesce(max(id), 0) FROM nextdue_lane)
+
+-- :name settled
+SELECT json_group_array(json_array(id, token)) FROM nextdue_settled
 
 -- :name held
 SELECT json_group_array(json_array(id, token)) FROM nextdue_task
@@ -214,7 +216,7 @@ WHERE token BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
 INSERT INTO nextdue_bury(now, worker, keep_rows) VALUES (:now, :worker, :keep_rows)
 
 -- :name buried
-SELECT json_group_array(id) FROM nextdue_lost
+SELECT json_group_array(id) FROM nextdue_buried
 
 -- :name serve_clear
 DELETE FROM nextdue_open

@@ -35,6 +35,11 @@ _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
 
 
+def _is_plain(settlement: Settlement) -> bool:
+    """Done, with nothing to be kept but the fact."""
+    return settlement.forget and settlement.result is None
+
+
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
@@ -161,7 +166,8 @@ class SqliteStore:
 
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
-            "settlements": _json.encode(request.settlements).decode(),
+            "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
+            "settlements": _json.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
             "worker": request.worker,
             "token": request.token,
             "slots": request.slots,
@@ -175,7 +181,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, lost, lanes = self.database.read("ticked", params)
+        now, claims, settled, lanes = self.database.read("ticked", params)
         self._saw(now)
         if lanes != self._lanes:
             self._open_lanes(lanes)
@@ -184,7 +190,7 @@ class SqliteStore:
         return TickAnswer(
             now_ms=now,
             claims=_claims.decode(claims),
-            lost=_ids.decode(lost),
+            lost=[] if settled == len(request.settlements) else self._lost(request.settlements),
             held=None if held is None else set(_proofs.decode(held)),
             ring=self._woke(request.settlements),
         )
@@ -208,6 +214,10 @@ class SqliteStore:
             buried += _ids.decode(self.database.read("buried", {})[0])
             self.lives.forget(worker)
         return buried
+
+    def _lost(self, settlements: Sequence[Settlement]) -> list[tuple[int, int]]:
+        settled = set(_proofs.decode(self.database.read("settled", {})[0]))
+        return [(s.id, s.token) for s in settlements if (s.id, s.token) not in settled]
 
     def _woke(self, settlements: Sequence[Settlement]) -> bool:
         return self._nearest([s.id for s in settlements if s.delay_ms is not None])
