@@ -41,7 +41,7 @@ wheel: $(READY)  ## the demo, from the wheel in an empty environment
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$$tmp" .; \
 	$(BIN)/python -m venv "$$tmp/venv"; \
 	"$$tmp/venv/bin/python" $(PIP_INSTALL) "$$tmp"/*.whl; \
-	mkdir "$$tmp/work"; cd "$$tmp/work"; env -u PYTHONPATH "$$tmp/venv/bin/nextdue" demo
+	mkdir "$$tmp/work"; cd "$$tmp/work"; env -u PYTHONPATH TMPDIR="$$tmp" "$$tmp/venv/bin/nextdue" demo
 
 check: lint types layers test wheel  ## all that CI does
 

@@ -1,0 +1,158 @@
+"""Each example is short and does what it says, as real processes."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import TOP, blocks
+
+EXAMPLES = sorted((TOP / "examples").glob("*.py"))
+WORKER = ["-m", "nextdue", "worker"]
+
+
+class Programs:
+    """Python programs in one directory; whatever still runs at the end is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        program = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._started.append(program)
+        return program
+
+    def run(self, *words: str) -> str:
+        """Its output, once it has ended well."""
+        program = self.start(*words)
+        said = program.communicate(timeout=20)[0]
+        assert program.returncode == 0, said
+        return said
+
+    def stop(self, program: "subprocess.Popen[str]", number: int) -> str:
+        """Its output, after it ended well by a signal."""
+        program.send_signal(number)
+        said = program.communicate(timeout=20)[0]
+        assert program.returncode == 0, said
+        return said
+
+    def end(self) -> None:
+        for program in self._started:
+            program.kill()
+            program.wait(10)
+            if program.stdout is not None:
+                program.stdout.close()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    for example in EXAMPLES:
+        shutil.copy(example, tmp_path)
+    started = Programs(tmp_path)
+    yield started
+    started.end()
+
+
+def read_until(program: "subprocess.Popen[str]", words: str) -> list[str]:
+    """The lines up to the one that holds these words; the test's own time limit bounds the wait."""
+    assert program.stdout is not None
+    lines = []
+    for line in program.stdout:
+        lines.append(line)
+        if words in line:
+            return lines
+    raise AssertionError(f"{words!r} was never said, but {lines}")
+
+
+def test_examples_are_short():
+    assert {path.stem for path in EXAMPLES} == {
+        "defer",
+        "inside_a_service",
+        "long_task",
+        "safe_export",
+        "two_processes",
+    }
+    for path in EXAMPLES:
+        assert len(path.read_text("utf-8").splitlines()) < 40, path
+
+
+@pytest.mark.timeout(30)
+def test_defer(programs):
+    script = programs.folder / "defer.py"
+    script.write_text(script.read_text("utf-8").replace('delay="5s"', 'delay="300ms"'), "utf-8")
+    first = programs.start("defer.py")
+    read_until(first, "is waiting")
+    first.kill()
+    second = programs.start("defer.py")
+    lines = read_until(second, "receipt for order 42")
+    assert "key='42'" in lines[0]
+    assert "receipt" not in programs.stop(second, signal.SIGINT)
+
+
+def test_safe_export(programs):
+    assert "done 1000 orders" in programs.run("safe_export.py")
+    assert len((programs.folder / "orders-2026-12-01.csv").read_text("utf-8").splitlines()) == 1001
+
+
+def test_long_task(programs):
+    script = programs.folder / "long_task.py"
+    script.write_text(script.read_text("utf-8").replace("enqueue(3)", "enqueue(1.5)"), "utf-8")
+    assert programs.run("long_task.py").splitlines() == ["done in one go", "done after 1 attempt"]
+
+
+@pytest.mark.timeout(30)
+def test_two_processes(programs):
+    worker = programs.start(*WORKER, "two_processes:nd")
+    said = programs.run("two_processes.py").splitlines()
+    assert said[0].startswith("202 Accepted")
+    assert said[-1] == "all sent"
+    worked = programs.stop(worker, signal.SIGTERM)
+    assert sorted(line for line in worked.splitlines() if line.startswith("mail to")) == [
+        f"mail to {name}@example.org" for name in ("ada", "bob", "eve")
+    ]
+
+
+@pytest.mark.timeout(30)
+def test_inside_a_service(programs):
+    service = programs.start("inside_a_service.py")
+    address = read_until(service, "http://")[-1].strip()
+    with urllib.request.urlopen(f"{address}hello", timeout=10) as answer:
+        assert answer.read() == b"hello\n"
+    read_until(service, "visit to /hello")
+    programs.stop(service, signal.SIGINT)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("page", ["README.md", "README.ru.md"])
+def test_the_minute_of_the_readme(page, programs):
+    """Put a task, start a worker, kill it without mercy, start it again: the receipt is printed, once."""
+    first = blocks(TOP / page)[0].code
+    assert first.startswith("# shop.py\n")
+    code = first.replace('"20s"', '"1s"')
+    assert code != first
+    (programs.folder / "shop.py").write_text(code, "utf-8")
+    begun = time.monotonic()
+    assert programs.run("shop.py") == ""
+    killed = programs.start(*WORKER, "shop:nd")
+    read_until(killed, "nextdue worker 1")
+    killed.kill()
+    assert "receipt for" not in killed.communicate()[0]
+    second = programs.start(*WORKER, "shop:nd")
+    read_until(second, "receipt for order 42")
+    assert time.monotonic() - begun > 1
+    assert "receipt for" not in programs.stop(second, signal.SIGTERM)
