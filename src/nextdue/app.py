@@ -33,13 +33,14 @@ class Nextdue:
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the
     run history by lines and by age (0 lines: none is kept).
 
-    >>> import tempfile
-    >>> nd = Nextdue(Path(tempfile.mkdtemp()) / "shop.db")
+    >>> import pathlib, tempfile
+    >>> nd = Nextdue(pathlib.Path(tempfile.mkdtemp()) / "shop.db")
     >>> @nd.task
     ... def greet(name: str) -> None:
     ...     print("hello", name)
     >>> greet.using(delay="5m").enqueue("Ada").state
     'waiting'
+    >>> nd.close()
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Nextdue:
 
     def _declare(
         self,
-        fn: Callable[..., Any],
+        fn: Any,
         *,
         name: str | None = None,
         queue: str = "default",
@@ -116,21 +117,24 @@ class Nextdue:
         lease: Duration = 300,
         time_limit: Duration | None = None,
         keep_result: bool | Duration = False,
-        aliases: Sequence[str] = (),
+        aliases: Any = (),
     ) -> "Task[..., Any]":
-        if not callable(fn):
-            raise BadDefinition(f"a task must be a function, not {fn!r}")
+        if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
+            raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
         if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise BadDefinition(f"{_place(fn)}: coroutines and generators can't be tasks yet; write a plain function")
-        keep_ms = (86_400_000 if keep_result else 0) if isinstance(keep_result, bool) else duration_ms(keep_result)
+        if not isinstance(aliases, str | list | tuple):
+            raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
+        if isinstance(keep_result, bool):
+            keep_result = timedelta(days=int(keep_result))
         options = Options(
             name=fn.__name__ if name is None else name,
             queue=queue,
             priority=priority,
-            retry=retry or Retry(),
+            retry=Retry() if retry is None else retry,
             lease_ms=duration_ms(lease, "lease"),
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
-            keep_result_ms=keep_ms,
+            keep_result_ms=duration_ms(keep_result, "keep_result"),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
         )
         if options.name == "<lambda>":
@@ -157,11 +161,13 @@ class Nextdue:
     def get(self, name: str, key: str, /) -> "Handle | None": ...
     def get(self, first: int | str, key: str | None = None, /) -> "Handle | None":
         """The task with this id, or the one that holds this key of this name; None if there is none."""
+        by_id = type(first) is int and key is None
+        if by_id and not -(1 << 63) <= int(first) < 1 << 63:
+            return None
+        if not by_id:
+            first, key = checked_name(first, "a task's name"), checked_name(key, "a key")
         with self.caller.use() as store:
-            if isinstance(first, int):
-                view = store.get(first)
-            else:
-                view = store.by_key(first, str(key)) if key is not None else None
+            view = store.get(first) if isinstance(first, int) else store.by_key(first, str(key))
         return Handle(self, view.id, view.name, view.key, created=False) if view else None
 
     def find(
@@ -170,6 +176,11 @@ class Nextdue:
         """Tasks by name, queue and state, nearest due first, at most `limit`."""
         if state is not None and state not in STATES:
             raise BadDefinition(f"there is no state {state!r}; the states are {', '.join(STATES)}")
+        if type(limit) is not int or not 1 <= limit < 1 << 31:
+            raise BadDefinition(f"limit must be a whole number from 1, not {limit!r}")
+        for word, what in ((name, "a task's name"), (queue, "a queue's name")):
+            if word is not None:
+                checked_name(word, what)
         with self.caller.use() as store:
             views = store.find(name=name, queue=queue, state=state, limit=limit)
         return [Handle(self, v.id, v.name, v.key, created=False) for v in views]
@@ -229,6 +240,7 @@ class Task(Generic[P, R]):
     def __init__(self, app: Nextdue, definition: Definition) -> None:
         functools.update_wrapper(self, definition.fn)
         self.app, self.definition, self.options = app, definition, definition.options
+        self._now: Call[P] = self.using()
 
     @property
     def name(self) -> str:
@@ -283,15 +295,15 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
-        return self.using().enqueue(*args, **kwargs)
+        return self._now.enqueue(*args, **kwargs)
 
     def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> "list[Handle]":
         """Store many calls, all of them or none, by one commit: `task.enqueue_many([(1,), (2,)])`."""
-        return self.using().enqueue_many(calls)
+        return self._now.enqueue_many(calls)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
         """enqueue() from a coroutine, without blocking its event loop."""
-        return await self.using().aenqueue(*args, **kwargs)
+        return await self._now.aenqueue(*args, **kwargs)
 
 
 class Call(Generic[P]):

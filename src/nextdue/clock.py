@@ -43,7 +43,7 @@ def to_ms(instant: datetime) -> int:
             'add a zone, as in datetime(2026, 12, 1, 9, tzinfo=ZoneInfo("Europe/Berlin"))'
         )
     # Subtracting as naive values can't overflow where astimezone() near year 9999 would.
-    ms = (instant.replace(tzinfo=None) - _EPOCH.replace(tzinfo=None)) // _MS - offset // _MS
+    ms = (instant.replace(tzinfo=None) - _EPOCH.replace(tzinfo=None) - offset) // _MS
     if not 0 <= ms <= MAX_MS:
         raise BadTime(f"{instant!r} is outside 1970-01-01 .. 9999-12-31 in UTC")
     return ms
@@ -76,13 +76,15 @@ def duration_ms(duration: Duration, what: str = "a duration") -> int:
     >>> duration_ms("1h30m"), duration_ms(0.25), duration_ms(timedelta(minutes=5))
     (5400000, 250, 300000)
     """
+    negative = False
     if isinstance(duration, timedelta):
-        ms = -(-duration // _MS)
+        whole, rest = divmod(duration, _MS)
+        negative, ms = duration < timedelta(0), whole + bool(rest)
     elif isinstance(duration, str):
         ms = _text_ms(duration, what)
     elif isinstance(duration, bool) or not isinstance(duration, int | float):
         raise BadTime(f'{what} must be a timedelta, seconds or a text like "5m", not {duration!r}')
-    elif not math.isfinite(duration):
+    elif isinstance(duration, float) and not math.isfinite(duration):
         raise BadTime(f"{what} must be finite, not {duration!r}")
     elif duration > _TEN_YEARS_S:
         raise BadTime(
@@ -90,8 +92,9 @@ def duration_ms(duration: Duration, what: str = "a duration") -> int:
             "if it is meant, write timedelta(seconds=...)"
         )
     else:
-        ms = math.ceil(duration * 1000)
-    if ms < 0:
+        negative = duration < 0
+        ms = 0 if negative else math.ceil(duration * 1000)
+    if negative:
         raise BadTime(f"{what} must not be negative, got {duration!r}")
     return min(ms, MAX_MS)
 

@@ -6,6 +6,7 @@ Never pickle: whoever can write to the file can choose arguments, but never code
 import inspect
 import typing
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from nextdue.errors import BadArguments, BadDefinition
 MAX_BYTES = 1 << 20
 """The longest text of arguments or of a result, in bytes of JSON (1 MiB)."""
 
+_TOO_DEEP = "is nested too deep, or contains itself"
 _encoder = msgspec.json.Encoder()
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -47,8 +49,12 @@ class Signature:
         Raises BadArguments: wrong count or names, wrong types, values that JSON can't keep (with the path to
         them), over 1 MiB.
         """
-        if not kwargs:
-            return self._encode_array(args)
+        try:
+            return self._encode_object(args, kwargs) if kwargs else self._encode_array(args)
+        except RecursionError:
+            raise BadArguments(f"{self.name}: an argument {_TOO_DEEP}") from None
+
+    def _encode_object(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         try:
             bound = inspect.Signature(self.params).bind(*args, **kwargs)
         except TypeError as exc:
@@ -62,23 +68,41 @@ class Signature:
 
     def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
         """The (args, kwargs) of a stored text. Raises BadArguments if it no longer fits the function."""
-        if text[:1] == "{":
-            named = self._decode_object(text)
-            only = [p.name for p in self.params if p.kind is p.POSITIONAL_ONLY]
-            return [named.pop(n) for n in only if n in named], named
+        try:
+            if text.lstrip()[:1] == "{":
+                named = self._decode_object(text)
+                return self._positional_only(named), named
+            return self._decode_array(text), {}
+        except RecursionError:
+            raise BadArguments(f"{self.name}: a stored argument {_TOO_DEEP}") from None
+
+    def _positional_only(self, named: dict[str, Any]) -> list[Any]:
+        """Take those out of `named` that can't be passed by name."""
+        only = [p.name for p in self.params if p.kind is p.POSITIONAL_ONLY]
+        given = [n in named for n in only]
+        if given != sorted(given, reverse=True):
+            raise BadArguments(f"{self.name}: {only[given.index(False)]} is left out before a positional-only argument")
+        return [named.pop(n) for n in only if n in named]
+
+    def _decode_array(self, text: str) -> list[Any]:
         # Counting by a first, untyped pass costs a microsecond; trying the commonest length first costs nothing.
         try:
-            return list(self._array_decoder(len(self.positional)).decode(text)), {}
+            return list(self._array_decoder(len(self.positional)).decode(text))
         except msgspec.ValidationError as exc:
             if "of length" not in str(exc):
                 raise BadArguments(self._named(str(exc))) from None
         except msgspec.DecodeError as exc:
-            raise BadArguments(f"{self.name}: the stored arguments aren't JSON: {exc}") from None
-        count = len(msgspec.json.decode(text))
+            raise self._no_json(exc) from None
         try:
-            return list(self._array_decoder(count).decode(text)), {}
+            count = len(msgspec.json.decode(text))
+            return list(self._array_decoder(count).decode(text))
         except msgspec.ValidationError as exc:
             raise BadArguments(self._named(str(exc))) from None
+        except msgspec.DecodeError as exc:
+            raise self._no_json(exc) from None
+
+    def _no_json(self, exc: Exception) -> BadArguments:
+        return BadArguments(f"{self.name}: the stored arguments aren't JSON: {exc}")
 
     def _encode_array(self, args: tuple[Any, ...]) -> str:
         decoder = self._array_decoder(len(args))
@@ -108,9 +132,11 @@ class Signature:
         return raw.decode()
 
     def _refuse_unkept(self, value: Any) -> None:
+        self._resolve()
+        loose = dict(zip(self.names, self._loose, strict=True))
         items = value.items() if isinstance(value, dict) else zip(self.names, value, strict=False)
         for name, item in items:
-            problem = unkept(item, name)
+            problem = unkept(item, name) if loose[name] else _unwritable(item, name)
             if problem:
                 raise BadArguments(f"{self.name}: {problem}") from None
 
@@ -120,7 +146,7 @@ class Signature:
             if loose.get(name):
                 problem = unkept(a, name)
             else:
-                problem = None if a == b else f"{name} would come back as {_short(b)} instead of {_short(a)}"
+                problem = None if _equal(a, b) else f"{name} would come back as {_short(b)} instead of {_short(a)}"
             if problem:
                 raise BadArguments(f"{self.name}: {problem}")
 
@@ -160,7 +186,7 @@ class Signature:
                 raise BadArguments(f"{self.name} {what}; it takes {self._shown()}")
             return {name: self._one(name, types[name], part) for name, part in raw.items()}
         except msgspec.DecodeError as exc:
-            raise BadArguments(f"{self.name}: the stored arguments aren't JSON: {exc}") from None
+            raise self._no_json(exc) from None
 
     def _one(self, name: str, kind: Any, part: msgspec.Raw) -> Any:
         try:
@@ -196,7 +222,7 @@ def unkept(value: Any, path: str) -> str | None:
     if type(value) is str:
         return _unkept_text(value, path)
     if type(value) is int:
-        return None if -(1 << 63) <= value < 1 << 63 else f"{path} is {value}, beyond 64 bits"
+        return None if -(1 << 63) <= value < 1 << 63 else f"{path} is an integer beyond 64 bits"
     if type(value) is float:
         return None if value - value == 0 else f"{path} is {value}, which JSON has no word for"
     if type(value) is list:
@@ -211,6 +237,41 @@ def unkept(value: Any, path: str) -> str | None:
         return None
     kind = type(value).__name__
     return f"{path} is a {kind}: JSON would not bring it back; annotate the argument's type, or convert it"
+
+
+def _unwritable(value: Any, path: str) -> str | None:
+    """The same for a value of an annotated type: what of it JSON has no way to write, whatever its type."""
+    try:
+        return _spoilt(msgspec.to_builtins(value, str_keys=True), path)
+    except (TypeError, ValueError, OverflowError) as exc:
+        return f"{path}: {exc}"
+
+
+def _spoilt(plain: Any, path: str) -> str | None:
+    if isinstance(plain, str):
+        return _unkept_text(plain, path)
+    if isinstance(plain, float):
+        return unkept(plain, path)
+    if isinstance(plain, dict):
+        for key, item in plain.items():
+            problem = _spoilt(key, f"{path} (a key)") or _spoilt(item, f"{path}[{key!r}]")
+            if problem:
+                return problem
+    elif isinstance(plain, list | tuple):
+        return next((p for i, item in enumerate(plain) if (p := _spoilt(item, f"{path}[{i}]"))), None)
+    return None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Also of instants in an hour that a zone has twice or not at all: == never holds for them (PEP 495)."""
+    if isinstance(a, datetime) and isinstance(b, datetime) and (ahead := a.utcoffset()) is not None:
+        behind = b.utcoffset()
+        return behind is not None and a.replace(tzinfo=None) - b.replace(tzinfo=None) == ahead - behind
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(item, b[key]) for key, item in a.items())
+    return bool(a == b)
 
 
 def _unkept_text(text: str, path: str) -> str | None:

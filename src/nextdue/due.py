@@ -88,9 +88,9 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
     settlement = partial(msgspec.structs.replace, kept)
     match ending.kind:
         case "done":
-            return settlement(rest="done", crashes=0)
+            return settlement(rest="done", crashes=0, alone=False)
         case "snoozed":
-            return settlement(outcome="snoozed", delay_ms=ending.delay_ms, crashes=0)
+            return settlement(outcome="snoozed", delay_ms=ending.delay_ms, crashes=0, alone=False)
         case "released":
             return settlement(outcome="released", delay_ms=0)
         case "unfit":

@@ -26,23 +26,26 @@ def replace(
     if mode not in ("w", "wb"):
         raise ValueError(f'replace() writes whole files: mode must be "w" or "wb", not {mode!r}')
     target = Path(os.path.realpath(path))
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    # Cut, so that a name of the greatest length has room for the rest; 40 characters may have four bytes each.
+    fresh = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     if mode == "w":
         encoding = encoding or "utf-8"
     fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
     try:
-        with os.fdopen(fd, mode, encoding=encoding, newline=newline) as file:
+        # A descriptor of its own: the block may close the file itself, as archive writers do.
+        with os.fdopen(os.dup(fd), mode, encoding=encoding, newline=newline) as file:
             yield file
-            file.flush()
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(fd, os.stat(target).st_mode & 0o7777)
-            os.fsync(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.fchmod(fd, os.stat(target).st_mode & 0o7777)
+        os.fsync(fd)
         before_rename()
         os.rename(fresh, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(fresh)
         raise
+    finally:
+        os.close(fd)
     _sync_directory(target.parent)
 
 

@@ -56,10 +56,10 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Due again so many ms after now."""
     rest: str | None = None
     """At rest for this reason: done, dead or held."""
-    attempts: int = 0
-    crashes: int = 0
-    alone: bool = False
-    """From now on in the lane of tasks tried alone."""
+    attempts: int | None = None
+    crashes: int | None = None
+    alone: bool | None = None
+    """From now on in the lane of tasks tried alone. Of these three, None leaves what the row says."""
     reason: str | None = None
     message: str | None = None
     result: str | None = None
@@ -118,6 +118,8 @@ class TickAnswer(NamedTuple):
     """(id, token) of settlements that were refused: the claim was no longer ours."""
     held: set[tuple[int, int]] | None
     """After a renewal, every (id, token) that this worker still holds; None if nothing was renewed."""
+    alone_due_ms: int | None
+    """The nearest due of the tasks that are tried alone."""
     ring: bool
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
 

@@ -54,6 +54,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
         self._hook = hook
         self._thread: threading.Thread | None = None
+        self._ownership: Ownership | None = None
         self._pid = 0
         self.error: BaseException | None = None
         self.worker: Worker | None = None
@@ -63,9 +64,10 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def open(self) -> Worker:
         """Open the file and take up the work: rows of dead neighbours are given back here."""
         store = self._make_store()
+        self._ownership = None
         try:
-            who = f"pid {os.getpid()} on {socket.gethostname()}"
-            self._ownership = Ownership(self.path, who) if self._exclusive else None
+            if self._exclusive:
+                self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
             executor = ThreadExecutor(self._concurrency, self._definitions, self._wake)
             worker = Worker(
@@ -81,6 +83,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             )
             self._alarm = make_alarm(self.path, store.quiet)
         except BaseException:
+            if self._ownership is not None:
+                self._ownership.release()
             store.close()
             raise
         self._pid = os.getpid()

@@ -22,10 +22,14 @@ def _is_whole(value: Any) -> bool:
 class Snooze(Exception):
     """Raised by a task that isn't ready: look again after `delay`. This is no attempt and no failure.
 
+    A subclass that never calls this __init__ waits a minute.
+
     >>> raise Snooze("10m")
     Traceback (most recent call last):
     nextdue.task.Snooze: 10m
     """
+
+    delay_ms: int = 60_000
 
     def __init__(self, delay: Duration) -> None:
         super().__init__(delay)
@@ -37,6 +41,8 @@ class RetryAfter(Exception):
 
     It counts as an attempt; only the delay is the task's own instead of the back-off.
     """
+
+    delay_ms: int | None = None
 
     def __init__(self, delay: Duration, message: str = "") -> None:
         super().__init__(message or f"try again after {delay}")
@@ -74,6 +80,9 @@ class Retry:
             object.__setattr__(self, f"{name}_ms", duration_ms(getattr(self, name), f"Retry's {name}"))
         if self.limit is not None and (not _is_whole(self.limit) or self.limit < 1):
             raise BadDefinition(f"Retry's limit must be a whole number from 1, or None, not {self.limit!r}")
+        given: tuple[Any, Any] = self.reasons, self.give_up
+        if not isinstance(given[0], Mapping) or not isinstance(given[1], tuple | list):
+            raise BadDefinition("Retry's reasons are a dict of exception types to words, give_up a tuple of types")
         kinds: list[Any] = [*self.reasons, *self.give_up]
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -83,7 +92,7 @@ class Retry:
 
     def reason(self, exc: BaseException) -> str:
         """The word under which this failure is counted."""
-        return next((word for kind, word in self.reasons.items() if isinstance(exc, kind)), type(exc).__name__)
+        return next((word for kind, word in self.reasons.items() if isinstance(exc, kind)), _type_name(exc))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,6 +145,11 @@ MAX_MESSAGE = 2_000
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
+def _type_name(exc: BaseException) -> str:
+    name = type.__dict__["__name__"].__get__(type(exc))  # past a metaclass that has another idea of it
+    return str(name[:MAX_NAME])
+
+
 def failure_message(exc: BaseException) -> str:
     """The exception's type and text, bounded and free of what a store or a terminal can't show; never raises.
 
@@ -143,12 +157,12 @@ def failure_message(exc: BaseException) -> str:
     'ValueError: a\\\\x00b'
     """
     try:
-        text = str(exc)
+        text = str.__str__(str(exc))  # str() may hand out a subclass that misbehaves
     except BaseException as broken:  # a __str__ may raise anything; the failure must still be recorded
-        text = f"(its text can't be made: {type(broken).__name__})"
+        text = f"(its text can't be made: {_type_name(broken)})"
     if len(text) > MAX_MESSAGE:
         half = MAX_MESSAGE // 2 - 20
         text = f"{text[:half]} ... {len(text) - 2 * half} characters ... {text[-half:]}"
     text = _UNPRINTABLE.sub(lambda m: ascii(m.group())[1:-1], text)
-    name = type(exc).__name__
+    name = _type_name(exc)
     return f"{name}: {text}" if text else name

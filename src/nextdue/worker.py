@@ -4,6 +4,7 @@
 runs the tasks and the alarm sleeps, so one thread can run many workers under a fake clock.
 """
 
+import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,6 +18,10 @@ PASSING = (StoreBusy, StoreFull, StoreReadOnly)
 """Troubles of the store that may end by themselves; a worker waits for that. Any other one ends it."""
 TROUBLE_MS = (1_000, 60_000)
 """First and longest pause between two tries while the store is in trouble."""
+
+PROBES = 2
+PROBE_MS = 50
+"""How often and how soon dead neighbours are looked for again after the word of a death."""
 
 Hook = Callable[[Sequence[Settlement]], None]
 
@@ -47,11 +52,14 @@ class Worker:
         self.stopping = False
         self.running: dict[tuple[int, int], Claim] = {}
         self._outbox: list[Settlement] = []
-        self._ticks = 0
+        self._ticks = self._claimings = 0
+        self._doubt = False
+        self._deaths = PROBES
         self._now = self._renewed = self._progress = 0
         self._alone_due: int | None = None
         self._finished: deque[tuple[int, int]] = deque()
         self._give_up_at: int | None = None
+        self._hurry = False
         self.id = store.enlist()
         self.recovered = store.bury()
         store.serve({name: o.lease_ms for name, o in options.items()}, queues)
@@ -64,14 +72,18 @@ class Worker:
 
     def tick(self) -> int | None:
         """Do all that is to be done now; answer in how many ms a tick is needed even if nothing falls due."""
+        self._bury()
         self._collect()
         request = self._request()
+        self._doubt = True  # until the answer is here, nobody knows what was claimed
         answer = self.store.tick(request)
-        self._now = answer.now_ms
+        self._doubt = False
+        self._saw(answer.now_ms)
+        self._alone_due = answer.alone_due_ms
         self._settled(request.settlements, set(answer.lost))
         if answer.held is not None:
             self._renewed = self._now
-            self._compare(answer.held)
+            self._compare(answer.held - {(claim.id, claim.token) for claim in answer.claims})
         elif not self.running:
             self._renewed = self._now
         for claim in answer.claims:
@@ -84,7 +96,8 @@ class Worker:
         if not self.has_room():
             return None
         look = self.store.look()
-        self._now, self._alone_due = look.now_ms, look.alone_due_ms
+        self._saw(look.now_ms)
+        self._alone_due = look.alone_due_ms
         dues = [at for at in self._claimable(look) if at is not None]
         if self._until is not None:
             dues = [at for at in dues if at <= self._until]
@@ -95,14 +108,14 @@ class Worker:
         return not self._closed() and len(self.running) < self.slots
 
     def bury(self) -> None:
-        """Neighbours died: give back what they held."""
-        self.recovered += self.store.bury()
+        """Neighbours died: the next ticks give back what they held."""
+        self._deaths = PROBES
 
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; give what runs `grace_ms`. Only sets flags, so that a signal handler may call it."""
         if grace_ms is not None:
             self.grace_ms = grace_ms
-            self._give_up_at = None
+            self._hurry = True
         self.stopping = True
 
     def idle(self) -> bool:
@@ -122,10 +135,27 @@ class Worker:
         """Leave: what is still held is given back by neighbours, as from a dead worker."""
         self.executor.close()
         if self.idle():
-            self.store.resign(self.id)
+            with contextlib.suppress(StoreError):  # then the neighbours find its lock free and nothing to give back
+                self.store.resign(self.id)
         self.store.close()
 
     # the parts of a tick
+
+    def _bury(self) -> None:
+        """Give back what dead neighbours held. One probe may come before the system let go of the lock."""
+        if self._deaths:
+            found = self.store.bury()
+            self.recovered += found
+            self._deaths = 0 if found else self._deaths - 1
+
+    def _saw(self, now: int) -> None:
+        if now < self._now:
+            # The clock was set back: nothing may wait for an instant that was reached before.
+            self._finished.clear()
+            self._progress = min(self._progress, now)
+            if self._give_up_at is not None:
+                self._give_up_at = min(self._give_up_at, now + self.grace_ms)
+        self._now = now
 
     def _collect(self) -> None:
         endings = self.executor.finished()
@@ -136,11 +166,12 @@ class Worker:
             self._progress = self._now
         while self._finished and self._finished[0][0] < self._now - due.AHEAD_WINDOW_MS:
             self._finished.popleft()
-        stale = self._now - self._progress >= due.AHEAD_PATIENCE_MS
+        # What --once gave back would be due after its start, so that nobody here would take it again.
+        stale = self._until is None and self._now - self._progress >= due.AHEAD_PATIENCE_MS
         if self.executor.waiting() and (self.stopping or stale):
             for claim in self.executor.withdraw():
                 self._end(Ending(claim, "released"))
-        if self.stopping and self._give_up_at is not None and self._now >= self._give_up_at:
+        if self.stopping and self._give_up_at is not None and self._now >= self._give_up_at and not self._hurry:
             for claim in list(self.running.values()):
                 self.executor.lose(claim)
                 self._end(Ending(claim, "released", ran_ms=0, message="its worker was stopped"))
@@ -154,20 +185,25 @@ class Worker:
         self._ticks += 1
         open_ = not self._closed() and self._hold_ends() is None
         free = max(0, self.slots - len(self.running)) if open_ else 0
-        alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._now
+        alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
         lately = sum(count for _, count in self._finished)
+        self._claimings += free > 0
         return TickRequest(
             worker=self.id,
             settlements=list(self._outbox),
-            token=self.id << 32 | self._ticks,
+            token=self.id << 32 | self._ticks & 0xFFFF_FFFF,  # 2**32 ticks on, no claim of then can be left
             slots=1 if alone else free,
             ahead=due.ahead(lately - self.executor.waiting(), free) if open_ and not alone else 0,
-            fair=self._ticks % due.FAIR_EVERY == 0,
+            fair=free > 0 and self._claimings % due.FAIR_EVERY == 0,
             alone=alone,
             until_ms=self._until,
-            renewed_ms=self._renewed,
-            renew_every_ms=self._renew_every(),
+            renewed_ms=0 if self._doubt else self._renewed,
+            renew_every_ms=1 if self._doubt else self._renew_every(),
         )
+
+    def _latest_due(self) -> int:
+        """Up to which due this worker claims."""
+        return self._now if self._until is None else min(self._now, self._until)
 
     def _closed(self) -> bool:
         """Whether nothing may be claimed whatever falls due: stopping, or a task is being tried alone."""
@@ -190,7 +226,8 @@ class Worker:
             self.hook(kept)
 
     def _compare(self, held: set[tuple[int, int]]) -> None:
-        for proof in self.running.keys() - held:
+        # The latest first: those that aren't started yet must not get the slots of those that are given up.
+        for proof in [proof for proof in reversed(self.running) if proof not in held]:
             self.executor.lose(self.running.pop(proof))
             self.totals["lost"] += 1
         # Claimed by a tick whose answer never reached us, so that nobody would ever start them.
@@ -216,13 +253,16 @@ class Worker:
             return 0
         limits = [self.executor.limit_ms()]
         if self.running:
-            limits.append(self._renewed + self._renew_every() - self._now)
-        if self.executor.waiting():
+            limits.append(self._renewed + self._renew_every() + 1 - self._now)
+        if self.executor.waiting() and self._until is None:
             limits.append(self._progress + due.AHEAD_PATIENCE_MS - self._now)
         if self.stopping and self.running:
-            if self._give_up_at is None:
+            if self._give_up_at is None or self._hurry:
+                self._hurry = False
                 self._give_up_at = self._now + self.grace_ms
             limits.append(self._give_up_at - self._now)
+        if self._deaths:
+            limits.append(PROBE_MS)
         return min((max(0, ms) for ms in limits if ms is not None), default=None)
 
     def _claimable(self, look: Look) -> list[int | None]:
@@ -256,12 +296,15 @@ def run(
                 return
             if limit == 0:
                 continue
-            if Woken.DEATH in alarm.sleep(worker.look_ms if worker.has_room() else None, limit):
-                worker.bury()
+            woken = alarm.sleep(worker.look_ms if worker.has_room() else None, limit)
         except PASSING as trouble:
             if not trouble_ms:
                 on_trouble(trouble)
             elif worker.stopping:
                 raise
-            trouble_ms = min(max(TROUBLE_MS[0], trouble_ms * 2), TROUBLE_MS[1])
-            alarm.sleep(None, trouble_ms)
+            trouble_ms = trouble_ms or TROUBLE_MS[0]
+            woken = alarm.sleep(None, trouble_ms)
+            if Woken.LIMIT in woken:
+                trouble_ms = min(trouble_ms * 2, TROUBLE_MS[1])
+        if Woken.DEATH in woken:
+            worker.bury()

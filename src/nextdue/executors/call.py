@@ -29,11 +29,13 @@ class Definition(msgspec.Struct, frozen=True):
 class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
-    __slots__ = ("_claim", "_lost")
+    __slots__ = ("_claim", "_lost", "ends_at")
 
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
         self._lost = False
+        self.ends_at: float | None = None
+        """When its time limit passes; monotonic seconds, kept by the executor."""
 
     @property
     def id(self) -> int:
@@ -99,7 +101,10 @@ class Context:
 def call(definition: Definition, claim: Claim, context: Context) -> Ending:
     """Run one claim to its ending; never raises."""
     begun = time.monotonic_ns()
-    ending = _call(definition, claim, context)
+    try:
+        ending = _call(definition, claim, context)
+    except BaseException:  # whatever asks this exception what it is fails too; its slot must live all the same
+        ending = Ending(claim, "failed", ran_ms=0, reason="unknown", message="its exception can't be described")
     ran_ms = (time.monotonic_ns() - begun) // 1_000_000
     return msgspec.structs.replace(ending, ran_ms=ran_ms) if ran_ms else ending
 

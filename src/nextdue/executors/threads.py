@@ -4,7 +4,7 @@ A thread can't be killed. At its time limit the claim is given up and the slot g
 ends when its function returns.
 """
 
-import heapq
+import contextlib
 import threading
 import time
 from collections import deque
@@ -22,16 +22,16 @@ class ThreadExecutor:
         self._definitions, self._wake = definitions, wake
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._done: deque[tuple[Context, Ending]] = deque()
+        self._waiting: dict[Claim, Context] = {}
         self._contexts: dict[Claim, Context] = {}
-        self._limits: list[tuple[float, int, Claim, Context]] = []
-        self._lock = threading.Lock()
+        self._limited = any(d.options.time_limit_ms is not None for d in definitions.values())
         self._size = size
         self._threads = 0
-        self._closed = False
 
     def start(self, claim: Claim) -> None:
         if self._threads < self._size:
             self._spawn()
+        self._waiting[claim] = Context(claim)
         self._queue.put(claim)
 
     def finished(self) -> list[Ending]:
@@ -40,19 +40,19 @@ class ThreadExecutor:
             context, ending = self._done.popleft()
             if not context.lost():
                 endings.append(ending)
-        if self._limits:
+        if self._limited:
             endings += self._expired()
         return endings
 
     def limit_ms(self) -> int | None:
-        with self._lock:
-            self._drop_ended()
-            if not self._limits:
-                return None
-            return max(0, int((self._limits[0][0] - time.monotonic()) * 1000) + 1)
+        if not self._limited:
+            return None
+        ends = [context.ends_at for context in list(self._contexts.values()) if not context.lost()]
+        nearest = min((end for end in ends if end is not None), default=None)
+        return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
 
     def waiting(self) -> int:
-        return self._queue.qsize()
+        return len(self._waiting)
 
     def withdraw(self) -> list[Claim]:
         claims: list[Claim] = []
@@ -61,34 +61,44 @@ class ThreadExecutor:
                 claim = self._queue.get_nowait()
             except Empty:
                 return claims
-            if claim is not None:
+            if claim is not None and self._waiting.pop(claim, None) is not None:
                 claims.append(claim)
 
     def lose(self, claim: Claim) -> None:
+        if self._waiting.pop(claim, None) is not None:
+            return  # whoever takes it from the queue passes it by
         context = self._contexts.get(claim)
         if context is not None:
             context.mark_lost()
             self._spawn()
 
     def close(self) -> None:
-        self._closed = True
+        self.withdraw()
         for _ in range(self._threads):
             self._queue.put(None)
 
     def _spawn(self) -> None:
         self._threads += 1
-        threading.Thread(target=self._work, name=f"nextdue-{self._threads}", daemon=True).start()
+        thread = threading.Thread(target=self._work, name=f"nextdue-{self._threads}", daemon=True)
+        with contextlib.suppress(RuntimeError):  # while the interpreter ends, nobody needs another one
+            thread.start()
 
     def _work(self) -> None:
         while True:
             claim = self._queue.get()
             if claim is None:
                 return
-            definition = self._definitions[claim.name]
-            context = Context(claim)
+            context = self._waiting.get(claim)
+            if context is None:
+                continue
             self._contexts[claim] = context
+            if self._waiting.pop(claim, None) is None:  # lost or withdrawn between these lines
+                del self._contexts[claim]
+                continue
+            definition = self._definitions[claim.name]
             if definition.options.time_limit_ms is not None:
-                self._limit(definition.options.time_limit_ms, claim, context)
+                context.ends_at = time.monotonic() + definition.options.time_limit_ms / 1000
+                self._wake()
             ending = call(definition, claim, context)
             del self._contexts[claim]
             self._done.append((context, ending))
@@ -96,26 +106,14 @@ class ThreadExecutor:
             if context.lost():
                 return  # another thread has this one's place
 
-    def _limit(self, limit_ms: int, claim: Claim, context: Context) -> None:
-        with self._lock:
-            heapq.heappush(self._limits, (time.monotonic() + limit_ms / 1000, claim.id, claim, context))
-        self._wake()
-
     def _expired(self) -> list[Ending]:
         endings: list[Ending] = []
-        with self._lock:
-            while self._limits and self._limits[0][0] <= time.monotonic():
-                _, _, claim, context = heapq.heappop(self._limits)
-                if self._contexts.get(claim) is context and not context.lost():
-                    context.mark_lost()
-                    self._spawn()
-                    limit_ms = self._definitions[claim.name].options.time_limit_ms or 0
-                    endings.append(_over(claim, limit_ms))
+        for claim, context in list(self._contexts.items()):
+            if context.ends_at is not None and context.ends_at <= time.monotonic() and not context.lost():
+                context.mark_lost()
+                self._spawn()
+                endings.append(_over(claim, self._definitions[claim.name].options.time_limit_ms or 0))
         return endings
-
-    def _drop_ended(self) -> None:
-        while self._limits and self._contexts.get(self._limits[0][2]) is not self._limits[0][3]:
-            heapq.heappop(self._limits)
 
 
 def _over(claim: Claim, limit_ms: int) -> Ending:

@@ -1,9 +1,11 @@
 """A caller's way into the file: one connection for all threads of a process, remade after a fork.
 
-Threads that put tasks at the same moment share one commit: whoever finds nobody writing goes at once, the others
-wait and are taken along by the next commit, at most 64 in one.
+Threads that put tasks at the same moment share commits: each stands in a line, and whoever gets the lock writes for
+all that stand there, at most 64 in one. Nothing that interrupts a thread, not even a signal handler that puts a task
+itself, can leave another one waiting.
 """
 
+import contextlib
 import os
 import threading
 import weakref
@@ -11,23 +13,28 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from nextdue.codec import MAX_BYTES
+from nextdue.errors import NextdueError, StoreError
 from nextdue.records import Put, Stored
 from nextdue.sqlite.alarm import Bell
 from nextdue.sqlite.store import SqliteStore
 
 TOGETHER = 64
-"""The most puts of other threads that one commit takes along."""
+"""The most puts in one commit."""
+RESCUE_S = 0.05
+"""A thread that nobody called, because the caller was interrupted, looks by itself after this."""
 
 
 class _Entry:
-    __slots__ = ("answer", "leads", "put", "ready", "trouble")
+    __slots__ = ("answer", "put", "ready", "taken", "trouble")
 
     def __init__(self, put: Put) -> None:
         self.put = put
         self.ready = threading.Lock()
+        self.ready.acquire()
+        self.taken = False
         self.answer: Stored | None = None
-        self.trouble: BaseException | None = None
-        self.leads = False
+        self.trouble: NextdueError | None = None
 
 
 class Caller:
@@ -43,9 +50,7 @@ class Caller:
         self._lock = threading.RLock()
         self._store: SqliteStore | None = None
         self._bell: Bell | None = None
-        self._line = threading.Lock()
-        self._leading = False
-        self._waiting: deque[_Entry] = deque()
+        self._line: deque[_Entry] = deque()
 
     @contextmanager
     def use(self) -> Iterator[SqliteStore]:
@@ -55,23 +60,23 @@ class Caller:
                 self._store = self._make()
                 self._bell = Bell(self._store.database.path)
             yield self._store
+        self._call_next()
 
     def put(self, put: Put) -> Stored:
         """Store one task; on return it is on disk and whoever must hear of it was rung."""
         if put.key is not None:
             return self._commit([put])[0]
         entry = _Entry(put)
-        with self._line:
-            entry.leads = not self._leading
-            if entry.leads:
-                self._leading = True
+        self._line.append(entry)
+        while entry.answer is None and entry.trouble is None:
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._write_for(entry)
+                finally:
+                    self._lock.release()
+                self._call_next()
             else:
-                entry.ready.acquire()
-                self._waiting.append(entry)
-        if not entry.leads:
-            self._follow(entry)
-        if entry.leads:
-            self._lead(entry)
+                entry.ready.acquire(timeout=RESCUE_S)
         if entry.trouble is not None:
             raise entry.trouble
         assert entry.answer is not None
@@ -85,42 +90,36 @@ class Caller:
                 self._ring()
         return ids
 
-    def _follow(self, entry: _Entry) -> None:
-        try:
-            entry.ready.acquire()
-        except BaseException:  # KeyboardInterrupt while waiting
-            with self._line:
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-                elif entry.leads:
-                    self._hand_over()
-            raise
+    def _write_for(self, entry: _Entry) -> None:
+        """With the lock held: write the line up to this entry, if nobody did."""
+        while not entry.taken:
+            self._commit_line()
+        if entry.answer is None and entry.trouble is None:
+            # Nobody writes any more, so whoever took it was interrupted, as by Ctrl-C.
+            entry.trouble = StoreError(
+                "the thread that wrote for this one was interrupted; the task may be stored or not"
+            )
 
-    def _lead(self, entry: _Entry) -> None:
-        with self._line:
-            entries = [entry]
-            while self._waiting and len(entries) < TOGETHER:
-                entries.append(self._waiting.popleft())
+    def _commit_line(self) -> None:
+        entries: list[_Entry] = []
+        room = MAX_BYTES
+        while self._line and len(entries) < TOGETHER and (not entries or len(self._line[0].put.args) <= room):
+            entries.append(self._line.popleft())
+            entries[-1].taken = True
+            room -= len(entries[-1].put.args)
         try:
             for one, answer in zip(entries, self._commit([e.put for e in entries]), strict=True):
                 one.answer = answer
-        except BaseException as trouble:
+        except NextdueError as trouble:
             for one in entries:
                 one.trouble = trouble
-        finally:
-            with self._line:
-                self._hand_over()
-            for one in entries[1:]:
-                one.ready.release()
+        for one in entries:
+            _call(one)
 
-    def _hand_over(self) -> None:
-        """The next in line writes for itself and those behind it; called with the line held."""
-        if self._waiting:
-            first = self._waiting.popleft()
-            first.leads = True
-            first.ready.release()
-        else:
-            self._leading = False
+    def _call_next(self) -> None:
+        """Whoever stands first in the line writes for it, unless somebody else is quicker."""
+        with contextlib.suppress(IndexError):
+            _call(self._line[0])
 
     def _commit(self, puts: Sequence[Put]) -> list[Stored]:
         with self.use() as store:
@@ -146,6 +145,11 @@ class Caller:
         """In a forked child: leave the inherited connection alone, with its locks, and begin anew."""
         _leaked.append((self._store, self._bell))
         self._begin()
+
+
+def _call(entry: _Entry) -> None:
+    with contextlib.suppress(RuntimeError):  # it was called before
+        entry.ready.release()
 
 
 _callers: "weakref.WeakSet[Caller]" = weakref.WeakSet()

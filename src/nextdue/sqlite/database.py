@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from nextdue.errors import (
     StoreReadOnly,
     Unsupported,
 )
-from nextdue.sqlite import files
+from nextdue.sqlite import files, forks
 from nextdue.sqlite.migrate import migrate
 from nextdue.statements import load
 
@@ -70,9 +71,17 @@ class Database:
         self._careful = wal_reset_bug(sqlite3.sqlite_version_info)
         self._second: sqlite3.Connection | None = None
         self._file = files.identity(path)
+        if forks.severed(path):
+            raise self._gone()
+        self.using = threading.RLock()
+        forks.guard(self)
+        with self.using:
+            self._open(create)
+
+    def _open(self, create: bool) -> None:
         self._connection = self._connect()
         try:
-            migrate(self._connection, path, create=create)
+            migrate(self._connection, self.path, create=create)
             self._connection.executescript(self.sql["caller_setup"])
             self._wal_file = files.identity(self.wal)
         except sqlite3.Error as exc:
@@ -81,6 +90,7 @@ class Database:
         except NextdueError:
             self._connection.close()
             raise
+        forks.opened(self)
 
     # using it
 
@@ -91,19 +101,25 @@ class Database:
         Raises StoreError; then nothing was written, or (StoreGone) it was written to a file that is no more.
         """
         self._refuse_fork()
+        if self._connection.in_transaction:
+            # A signal handler, or a finalizer, in the middle of a checkpoint: what it wrote would be rolled back.
+            raise StoreError(f"{self.path}: this thread is in the middle of writing to it; put the task a little later")
         if durable is not self._full:
-            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            with self.using:
+                self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._full = durable
         cursor = self._patiently(self.sql[name], params)
-        self._check_file()
+        self.check_file()
         self._commits += 1
         if self._careful and self._commits % LOOK_EVERY == 0:
-            self._checkpoint()
+            with self.using:
+                self._checkpoint()
         return cursor
 
     def script(self, name: str) -> None:
         """Run statements that touch only this connection's temporary objects."""
-        self._connection.executescript(self.sql[name])
+        with self.using:
+            self._connection.executescript(self.sql[name])
 
     def temporary(self, name: str, params: Params) -> None:
         """Run one statement that writes only temporary tables."""
@@ -113,7 +129,8 @@ class Database:
         """The first row of a statement that only reads, or None."""
         self._refuse_fork()
         try:
-            return self._connection.execute(self.sql[name], params).fetchone()
+            with self.using:
+                return self._connection.execute(self.sql[name], params).fetchone()
         except sqlite3.Error as exc:
             raise self._translated(exc) from exc
 
@@ -121,34 +138,43 @@ class Database:
         """All rows of a statement that only reads."""
         self._refuse_fork()
         try:
-            return self._connection.execute(self.sql[name], params).fetchall()
+            with self.using:
+                return self._connection.execute(self.sql[name], params).fetchall()
         except sqlite3.Error as exc:
             raise self._translated(exc) from exc
+
+    def changes(self) -> int:
+        """How many rows this connection has changed so far."""
+        return self._connection.total_changes
 
     def quiet(self) -> bool:
         """Whether nobody's commit is in flight: the write lock can be had at once."""
         self._refuse_fork()
+        self.check_file()
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            with self.using:
+                self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as exc:
             if _is_busy(exc):
                 return False
             raise self._translated(exc) from exc
-        self._connection.execute("ROLLBACK")
+        finally:
+            self._roll_back()
         return True
 
     def close(self) -> None:
-        """Close; after a fork the inherited connection is left alone, for closing it would drop the parent's locks."""
+        """Close; an inherited connection is left alone, for closing it would drop the locks of this process."""
         if self._pid != os.getpid():
-            _leaked.append(self._connection)
             return
-        try:
-            if self._careful:
-                self._checkpoint()
-        finally:
-            if self._second is not None:
-                self._second.close()
-            self._connection.close()
+        with self.using:
+            try:
+                if self._careful:
+                    self._checkpoint()
+            finally:
+                if self._second is not None:
+                    self._second.close()
+                self._connection.close()
+                forks.closed(self)
 
     # what it rests on
 
@@ -171,6 +197,8 @@ class Database:
         if mode != "wal":
             connection.close()
             raise Unsupported(f"{self.path}: SQLite answered journal mode {mode!r} instead of WAL; use a local disk")
+        # Any program may have written text that isn't UTF-8; it must not end the worker that reads it.
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         if self._careful:
             connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
@@ -180,8 +208,10 @@ class Database:
     def _patiently(self, statement: str, params: Params | Callable[[], Params]) -> sqlite3.Cursor:
         begun = time.monotonic()
         while True:
+            given = params() if callable(params) else params
             try:
-                return self._connection.execute(statement, params() if callable(params) else params)
+                with self.using:
+                    return self._connection.execute(statement, given)
             except sqlite3.Error as exc:
                 if not _is_busy(exc) or time.monotonic() - begun > WAIT_S:
                     raise self._translated(exc) from exc
@@ -192,15 +222,18 @@ class Database:
         if self._pid != os.getpid():
             raise StoreError("this connection was opened before a fork; a forked child needs one of its own")
 
-    def _check_file(self) -> None:
-        """An unlinked or replaced file takes commits silently; whoever is told OK must find them by the path."""
+    def check_file(self) -> None:
+        """Raise StoreGone if the path no longer leads to the file that is open.
+
+        An unlinked or replaced file takes commits silently; whoever is told OK must find them by the path.
+        """
         if files.identity(self.path) != self._file or files.identity(self.wal) != self._wal_file:
             raise self._gone()
 
     def _gone(self) -> StoreGone:
         return StoreGone(
-            f"{self.path} (or its -wal) was deleted, moved or replaced while it was open; what was just written went "
-            "to the old file. Put the file back, or restart to begin with the new one"
+            f"{self.path} (or its -wal) was deleted, moved or replaced while it was open; what was just written, if "
+            "anything, went to the old file. Put the file back, or restart to begin with the new one"
         )
 
     def _checkpoint(self) -> None:
@@ -209,17 +242,26 @@ class Database:
             size = os.stat(self.wal).st_size
         except OSError:
             return
-        if size < self._wal_limit:
+        if size <= self._wal_limit:  # journal_size_limit leaves the file at just this size when the WAL begins anew
             return
+        self._wal_limit = size + WAL_BYTES  # what fails now is tried again when the WAL has grown by as much
         try:
             self._second = self._second or self._connect()
             self._connection.execute("BEGIN IMMEDIATE")
-        except (sqlite3.Error, StoreError):
-            return  # somebody writes; the next commit looks again
-        try:
             _, frames, moved = self._second.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            self._wal_limit = WAL_BYTES if frames == moved else size + WAL_BYTES
+            if frames == moved:
+                self._wal_limit = WAL_BYTES
+        except sqlite3.Error as exc:
+            if _is_busy(exc):
+                self._wal_limit = size - 1  # somebody writes; the next commit looks again
+        except StoreError:
+            return
         finally:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        """End our own transaction, if one is open, whatever interrupted us."""
+        if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def _translated(self, exc: sqlite3.Error) -> StoreError:
@@ -241,10 +283,6 @@ class Database:
         if "no such table: nextdue_" in str(exc):
             return NotAStore(f"{self.path} holds no tables of nextdue (any more); the application makes them")
         return StoreError(f"{self.path}: {exc}")
-
-
-_leaked: list[sqlite3.Connection] = []
-"""Connections inherited by a fork: never closed, for that would drop the locks of the parent."""
 
 
 def _is_busy(exc: sqlite3.Error) -> bool:

@@ -56,11 +56,14 @@ def create(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        return
+        if path.is_dir():
+            raise StoreError(f"{path} is a directory; give the path of a file in it") from None
     except FileNotFoundError:
         raise StoreError(f"{path.parent} doesn't exist; make the directory first") from None
     except PermissionError as exc:
         raise StoreReadOnly(f"{path} can't be created: {exc.strerror}") from None
+    except (OSError, UnicodeError) as exc:
+        raise StoreError(f"{path!a} can't be created: {exc}") from None
 
 
 def beside(path: Path, suffix: str) -> Path:

@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,18 +16,22 @@ from nextdue.errors import StoreError
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.files import beside
 from nextdue.sqlite.lives import Lives
-from nextdue.sqlite.migrate import VERSION
+from nextdue.sqlite.migrate import VERSION, statements
 from nextdue.statements import load
 
 PAGE = "inspect.sql"
 FINDINGS = 50
 """The most findings of one kind that check() lists."""
-TABLES = ("nextdue_meta", "nextdue_lane", "nextdue_worker", "nextdue_task", "nextdue_run")
-OBJECTS = (
-    *TABLES,
-    *("nextdue_task_due", "nextdue_task_key", "nextdue_task_token", "nextdue_task_gone", "nextdue_run_task"),
-    *("nextdue_tasks", "nextdue_runs", "nextdue_tasks_insert"),
-)
+_MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW|TRIGGER) (nextdue_\w+)", re.MULTILINE)
+
+
+@cache
+def objects() -> dict[str, str]:
+    """Our tables, indexes, views and triggers: name to kind, as the migrations make them."""
+    found: dict[str, str] = {}
+    for number in range(1, VERSION + 1):
+        found.update((name, kind) for text in statements(number) for kind, name in _MADE.findall(text))
+    return found
 
 
 def rows(database: Database, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
@@ -42,17 +48,16 @@ def value(database: Database, name: str, params: Mapping[str, Any] | None = None
 
 def check(database: Database) -> list[str]:
     """The fsck of our tables: every broken invariant, one line each; [] for a sound file. Changes nothing."""
-    findings = [text for (text,) in rows(database, "check_objects", {"names": json.dumps(OBJECTS)})]
-    missing = {finding.split()[1] for finding in findings} & set(TABLES)
-    if missing:
+    findings = [text for (text,) in rows(database, "check_objects", {"names": json.dumps(list(objects()))})]
+    tables = [name for name, kind in objects().items() if kind == "TABLE"]
+    if {finding.split()[1] for finding in findings} & set(tables):
         return findings
     findings += [text for (text,) in rows(database, "check_meta", {"version": VERSION}) if text]
-    for table in TABLES:
-        params = {"name": table, "limit": FINDINGS}
-        findings += [text for (text,) in rows(database, "check_integrity", params)]
+    for table in tables:
+        findings += [text for (text,) in rows(database, "check_integrity", {"name": table, "limit": FINDINGS})]
     for name in ("tasks", "keys", "lanes", "runs", "endings", "workers"):
         found = rows(database, f"check_{name}", {"limit": FINDINGS + 1})
-        findings += [text or f"{name}: a row with a NULL where none may be" for (text,) in found[:FINDINGS]]
+        findings += [text or f"{name}: NULL where none may be" for (text,) in found[:FINDINGS]]
         if len(found) > FINDINGS:
             findings.append(f"{name}: there are more findings than these {FINDINGS}")
     return findings
@@ -71,17 +76,21 @@ class Backlog(NamedTuple):
     """The due of the one that is overdue longest."""
     next: int | None
     """The nearest due that is still to come."""
-    queues: set[str]
 
 
-def backlog(database: Database, *, now: int | None = None, queues: set[str] | None = None) -> Backlog:
-    """What waits, in these queues (None: in all of them)."""
+def backlog(
+    database: Database,
+    *,
+    now: int | None = None,
+    names: Collection[str] | None = None,
+    queues: Collection[str] | None = None,
+) -> Backlog:
+    """What waits of these names and in these queues (None: of all)."""
     now = value(database, "inspect_now", {"now": now})
     waiting, running = Counter[str](), Counter[str]()
     overdue, oldest, nearest = 0, [], []
-    known = {queue for _, queue in rows(database, "lanes_known")}
     for name, queue, count, late, first, coming, leased in rows(database, "backlog", {"now": now}):
-        if queues is not None and queue not in queues:
+        if (queues is not None and queue not in queues) or (names is not None and name not in names):
             continue
         waiting[name] += count - leased
         running[name] += leased
@@ -90,9 +99,7 @@ def backlog(database: Database, *, now: int | None = None, queues: set[str] | No
             oldest.append(first)
         if coming is not None:
             nearest.append(coming)
-    return Backlog(
-        now, +waiting, +running, overdue, min(oldest, default=None), min(nearest, default=None), known
-    )
+    return Backlog(now, +waiting, +running, overdue, min(oldest, default=None), min(nearest, default=None))
 
 
 def names(database: Database) -> set[str]:

@@ -73,6 +73,10 @@ class Lives:
         """The workers whose lock is free though their file is there."""
         return [worker for worker in self._numbers() if worker not in self._mine and not self.alive(worker)]
 
+    def living(self) -> list[int]:
+        """The workers whose lock is held."""
+        return [worker for worker in self._numbers() if worker in self._mine or self.alive(worker)]
+
     def alive(self, worker: int) -> bool:
         """Whether somebody holds this worker's lock, or nobody can tell."""
         try:

@@ -48,12 +48,16 @@ SELECT :lane, :name,
 FROM json_each(:args)
 
 -- The ring rule: whether one of these rows is the nearest of its lane. It may be read after the commit: whoever is
--- hidden by an earlier row is covered by that row's own ring, or by the sleep computed from it.
+-- hidden by an earlier row is covered by that row's own ring, or by the sleep computed from it. Of rows with one due
+-- the first rings, or those of one commit would hide each other. A running row hides nothing: an expired lease that
+-- can't be believed yet is no row that anybody waits for.
 -- :name nearest
 SELECT EXISTS (
   SELECT 1 FROM json_each(:ids) i CROSS JOIN nextdue_task t ON t.id = i.value
-  WHERE t.due IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM nextdue_task o WHERE o.lane = t.lane AND o.due <= t.due AND o.id <> t.id)
+  WHERE t.due IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM nextdue_task o WHERE o.lane = t.lane AND o.due < t.due AND o.token IS NULL)
+    AND NOT EXISTS (
+      SELECT 1 FROM nextdue_task o WHERE o.lane = t.lane AND o.due = t.due AND o.id < t.id AND o.token IS NULL)
 )
 
 -- :name key_state
@@ -110,20 +114,20 @@ BEGIN
   UPDATE nextdue_task SET
     lane = (
       SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
-        ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority AND twin.alone = s.alone
+        ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority AND twin.alone = coalesce(s.alone, l.alone)
       WHERE l.id = nextdue_task.lane),
     due = min({now} + s.delay + (s.delay > 0), {max}),
-    rest = s.rest, token = NULL, attempts = s.attempts, crashes = s.crashes,
+    rest = s.rest, token = NULL,
+    attempts = coalesce(s.attempts, nextdue_task.attempts), crashes = coalesce(s.crashes, nextdue_task.crashes),
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
     gone_at = CASE WHEN s.rest = 'done' THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
 
   -- Purge at most twice what was settled: history by count and age, tombstones by their end.
-  DELETE FROM nextdue_run
-    WHERE id IN (SELECT id FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
-      AND (ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows)
-      AND (SELECT ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows
-           FROM nextdue_run ORDER BY id LIMIT 1);
+  DELETE FROM nextdue_run WHERE id <= (
+    SELECT max(id) FROM (
+      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
+    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
   DELETE FROM nextdue_task WHERE id IN (
     SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
 
@@ -203,6 +207,9 @@ SELECT (SELECT now FROM nextdue_now),
       t.id, t.token, t.name, t.args, t.key, t.attempts, t.crashes, t.claims, t.scheduled_for, :alone))
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id WHERE t.token = :token),
   (SELECT count(*) FROM nextdue_settled),
+  (SELECT min((
+      SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
+      ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   (SELECT coalesce(max(id), 0) FROM nextdue_lane)
 
 -- :name settled
@@ -249,11 +256,12 @@ SELECT coalesce(:now, {clock}),
 SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
 WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > 3 * :steady
 
--- After a backward step of the clock no lease may be longer than what was asked.
+-- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases
 UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
 WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
   AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
+  AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
 
 -- :name get
 SELECT t.id, t.name, l.queue, l.priority,

@@ -106,7 +106,10 @@ class SqliteStore:
         return range(last - len(args) + 1, last + 1), self._nearest([last - len(args) + 1])
 
     def cancel(self, id: int) -> str:
+        before = self.database.changes()
         self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
+        if self.database.changes() > before:
+            return "cancelled"  # without a history nothing of it is left to be seen
         view = self.get(id)
         return view.state if view else "gone"
 
@@ -162,7 +165,7 @@ class SqliteStore:
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
         self._open_lanes(self.database.read("lanes", {})[0])
-        self.database.write("cut_leases", self._clock(), durable=False)
+        self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
@@ -181,10 +184,10 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, lanes = self.database.read("ticked", params)
-        self._saw(now)
+        now, claims, settled, alone_due, lanes = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
+        self._saw(now)
         renewed = request.renew_every_ms > 0 and not 0 <= now - request.renewed_ms <= request.renew_every_ms
         held = self.database.read("held", params)[0] if renewed else None
         return TickAnswer(
@@ -192,6 +195,7 @@ class SqliteStore:
             claims=_claims.decode(claims),
             lost=[] if settled == len(request.settlements) else self._lost(request.settlements),
             held=None if held is None else set(_proofs.decode(held)),
+            alone_due_ms=alone_due,
             ring=self._woke(request.settlements),
         )
 
@@ -199,10 +203,10 @@ class SqliteStore:
         while True:
             believed = self._believed()
             now, due, alone_due, lanes = self.database.read("look", believed)
-            self._saw(now)
             if lanes == self._lanes:
                 break
             self._open_lanes(lanes)
+        self._saw(now)
         doubted = self.database.read("doubted", believed)[0]
         retry_at = None if doubted is None else now + max(1, doubted // 3 + 1 - self.steady.ms())
         return Look(now, due, alone_due, retry_at)
@@ -229,7 +233,12 @@ class SqliteStore:
 
     def _saw(self, now: int) -> None:
         if self.steady.saw(now) < 0:
-            self.database.write("cut_leases", self._clock(), durable=False)
+            self._cut_leases()
+
+    def _cut_leases(self) -> None:
+        """No lease of the dead or the unknown is longer than what was asked; the living see to theirs."""
+        living = _json.encode(self.lives.living()).decode()
+        self.database.write("cut_leases", {"living": living, **self._clock()}, durable=False)
 
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""
@@ -242,6 +251,7 @@ class SqliteStore:
     # looking
 
     def get(self, id: int) -> TaskView | None:
+        self.database.check_file()
         row = self.database.read("get", {"id": id}) or self.database.read("get_run", {"id": id})
         return TaskView(*row) if row else None
 

@@ -72,11 +72,21 @@ BEGIN
       THEN RAISE(ABORT, 'nextdue_tasks: name must be a text of 1 to 200 characters')
     WHEN NEW.key IS NOT NULL AND (typeof(NEW.key) <> 'text' OR length(NEW.key) NOT BETWEEN 1 AND 200)
       THEN RAISE(ABORT, 'nextdue_tasks: key must be a text of 1 to 200 characters')
-    WHEN length(NEW.args) > 1048576 THEN RAISE(ABORT, 'nextdue_tasks: args are over 1 MiB')
+    WHEN instr(NEW.name, char(0)) OR instr(NEW.key, char(0)) OR instr(NEW.queue, char(0)) OR instr(NEW.args, char(0))
+      THEN RAISE(ABORT, 'nextdue_tasks: name, key, queue and args must not contain a NUL character')
+    WHEN NEW.queue IS NOT NULL AND (typeof(NEW.queue) <> 'text' OR length(NEW.queue) NOT BETWEEN 1 AND 200)
+      THEN RAISE(ABORT, 'nextdue_tasks: queue must be a text of 1 to 200 characters')
+    WHEN coalesce(NEW.id, NEW.state, NEW.due_ms, NEW.attempts, NEW.crashes, NEW.claims, NEW.scheduled_for_ms,
+        NEW.created_ms, NEW.reason, NEW.message) IS NOT NULL
+      THEN RAISE(ABORT, 'nextdue_tasks: only name, args, due_utc, key, queue and priority can be given')
+    WHEN typeof(coalesce(NEW.args, '[]')) <> 'text'
+      THEN RAISE(ABORT, 'nextdue_tasks: args must be a JSON array or object')
+    WHEN length(CAST(NEW.args AS BLOB)) > 1048576 THEN RAISE(ABORT, 'nextdue_tasks: args are over 1 MiB')
     WHEN NOT json_valid(coalesce(NEW.args, '[]')) OR json_type(coalesce(NEW.args, '[]')) NOT IN ('array', 'object')
       THEN RAISE(ABORT, 'nextdue_tasks: args must be a JSON array or object')
     WHEN NEW.due_utc IS NOT NULL AND (typeof(NEW.due_utc) <> 'text' OR julianday(NEW.due_utc) IS NULL
-        OR julianday(NEW.due_utc) < 2440587.5)
+        OR julianday(NEW.due_utc) < 2440587.5
+          OR date(substr(NEW.due_utc, 1, 10), '+0 days') IS NOT substr(NEW.due_utc, 1, 10))
       THEN RAISE(ABORT, 'nextdue_tasks: due_utc must be a text like 2026-12-01T09:00:00Z')
     WHEN typeof(coalesce(NEW.priority, 0)) <> 'integer' OR coalesce(NEW.priority, 0) NOT BETWEEN -100 AND 100
       THEN RAISE(ABORT, 'nextdue_tasks: priority must be a whole number from -100 to 100')

@@ -1,0 +1,215 @@
+"""`nextdue doctor`: what around the file may hurt it. Each line: ok, warn or bad, and what to do."""
+
+import argparse
+import os
+import shutil
+import sqlite3
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from nextdue.app import Nextdue
+from nextdue.cli import readers, render, target
+from nextdue.cli.times import local_zone, relative, shown, span
+from nextdue.errors import NotAStore, StoreError, StoreMissing
+from nextdue.sqlite import inspect
+from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
+from nextdue.sqlite.files import FLEETING, SHARED, filesystem
+from nextdue.sqlite.store import SqliteStore
+
+LATE_MS = 60_000
+"""Overdue for longer than this is worth a warning."""
+FREE_BYTES = (10 << 20, 200 << 20)
+"""Free space that is bad, and that is worth a warning."""
+SANE_S = 1_735_689_600
+"""2025-01-01: a clock before it was never set."""
+
+Level = Literal["ok", "warn", "bad"]
+
+
+class Finding(NamedTuple):
+    """One line of the doctor."""
+
+    level: Level
+    about: str
+    text: str
+    todo: str = ""
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Examine; exit code 1 if anything is bad."""
+    where = target.find(args.target)
+    if not where.path.exists():
+        raise StoreMissing(f"there is no file {where.path}; the application makes it when it first puts a task")
+    findings = list(examine(where.path, where.app))
+    if args.json:
+        render.document({"path": str(where.path), "findings": [finding._asdict() for finding in findings]})
+    else:
+        print(where.path)
+        for level, about, text, todo in findings:
+            print(f"{level:4}  {about:12}  {text}" + (f"; {todo}" if todo else ""))
+    return 1 if any(finding.level == "bad" for finding in findings) else 0
+
+
+def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
+    """All findings, the good ones too."""
+    yield _sqlite(sqlite3.sqlite_version_info)
+    yield _file_system(filesystem(path))
+    yield from _permissions(path)
+    yield _space(path)
+    try:
+        store = SqliteStore(path, create=False)
+    except (StoreMissing, NotAStore):
+        raise
+    except StoreError as exc:
+        yield Finding("bad", "open", str(exc))
+        return
+    try:
+        yield from _inside(store)
+        yield from _clock(store)
+        yield from _workers(store)
+        yield from _tasks(store, app)
+    finally:
+        store.close()
+
+
+def _sqlite(version: tuple[int, ...]) -> Finding:
+    shown_version = ".".join(map(str, version))
+    if not wal_reset_bug(version):
+        return Finding("ok", "sqlite", f"SQLite {shown_version}, without the WAL-reset bug")
+    return Finding(
+        "warn",
+        "sqlite",
+        f"SQLite {shown_version} can corrupt a file when checkpoints race a WAL reset (3.7.0 to 3.51.2). nextdue "
+        "checkpoints under the write lock only, which protects files where all connections are nextdue's",
+        "if other programs open this file, give them SQLite 3.51.3, 3.50.7 or 3.44.6, or PRAGMA wal_autocheckpoint=0",
+    )
+
+
+def _file_system(kind: str) -> Finding:
+    if kind in SHARED or kind.startswith("fuse."):
+        return Finding("bad", "disk", f"the file is on {kind}, where WAL would corrupt it", "move it to a local disk")
+    if kind in FLEETING:
+        return Finding("warn", "disk", f"the file is on {kind}", "it goes with a restart or the next deploy; move it")
+    return Finding("ok", "disk", f"the file is on {kind or 'a file system that the platform does not name'}")
+
+
+def _permissions(path: Path) -> Iterator[Finding]:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o002:
+        yield Finding("bad", "permissions", f"mode {mode:04o}: everybody may change the tasks", f"chmod o-w {path}")
+    elif mode & 0o004:
+        yield Finding("warn", "permissions", f"mode {mode:04o}: everybody may read the tasks", f"chmod o-r {path}")
+    else:
+        yield Finding("ok", "permissions", f"mode {mode:04o}")
+    for needed in (path, path.parent, *inspect.leftovers(path)):
+        if not os.access(needed, os.W_OK):
+            yield Finding("bad", "permissions", f"{needed} can't be written by this user", "chown or chmod it")
+
+
+def _space(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    level: Level = "bad" if free < FREE_BYTES[0] else "warn" if free < FREE_BYTES[1] else "ok"
+    return Finding(level, "space", f"{free >> 20:,} MB are free", "" if level == "ok" else "make room")
+
+
+def _inside(store: SqliteStore) -> Iterator[Finding]:
+    database = store.database
+    yield Finding("ok", "schema", f"version {inspect.value(database, 'schema_found')}")
+    mode = inspect.value(database, "journal_mode")
+    if mode == "wal":
+        yield Finding("ok", "journal", "WAL")
+    else:
+        yield Finding("bad", "journal", f"SQLite answers journal mode {mode!r} instead of wal", "use a local disk")
+    size = database.wal.stat().st_size if database.wal.exists() else 0
+    level: Level = "warn" if size > 4 * WAL_BYTES else "ok"
+    yield Finding(
+        level, "wal", f"{size / (1 << 20):.1f} MB", "a long reader may keep it from shrinking" * (size > 4 * WAL_BYTES)
+    )
+    found = readers.long_readers(database.path)
+    if found is None:
+        yield Finding("ok", "readers", "this platform doesn't tell who reads")
+    elif found:
+        yield Finding(
+            "warn",
+            "readers",
+            f"read transactions stay open in {', '.join(found)}",
+            "end them; the WAL grows until then",
+        )
+    else:
+        yield Finding("ok", "readers", "no long read transaction")
+
+
+def _clock(store: SqliteStore) -> Iterator[Finding]:
+    now = store.now_ms()
+    # The zone is what this line is about, so the local reading of the clock is meant.
+    zone = local_zone() or datetime.now().astimezone().tzname() or "unknown"
+    text = f"{shown(now)}, zone {zone}"
+    ahead = int(inspect.value(store.database, "newest")) - now
+    if now < SANE_S * 1000 or abs(now - time.time() * 1000) > 5_000:
+        yield Finding("bad", "clock", f"{text}: it can't be right", "set the clock (NTP)")
+    elif ahead > 2_000:
+        yield Finding(
+            "warn", "clock", f"{text}: the file knows of things {span(ahead)} later", "was the clock set back?"
+        )
+    else:
+        yield Finding("ok", "clock", text)
+
+
+def _workers(store: SqliteStore) -> Iterator[Finding]:
+    lives = inspect.lives(store.database)
+    alive = [life for life in lives if life.state == "alive"]
+    for life in alive:
+        yield Finding(
+            "ok",
+            "worker",
+            f"{life.where()} lives since {shown(life.started)} and holds {render.counted(life.holds, 'task')}",
+        )
+    for life in lives:
+        if life.state == "dead":
+            todo = "the next worker that starts, or one that lives, takes care of it"
+            yield Finding(
+                "warn", "worker", f"{life.where()} is dead and held {render.counted(life.holds, 'task')}", todo
+            )
+        if life.state == "unknown":
+            yield Finding("warn", "worker", f"{life.where()}: its lock file is missing", "its leases decide")
+    strays = [n for n in store.lives.dead() if n not in {life.id for life in lives}]
+    if strays:
+        text = f"locks of unknown workers: {', '.join(map(str, strays))}"
+        yield Finding("warn", "worker", text, "left by a restored file; the next worker removes them")
+    if not alive:
+        yield Finding("ok", "worker", "none lives")
+
+
+def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
+    log = inspect.backlog(store.database)
+    late = log.oldest is not None and log.now - log.oldest > LATE_MS
+    text = f"{log.overdue} overdue, {sum(log.waiting.values())} waiting, {sum(log.running.values())} running"
+    if late and log.oldest is not None:
+        oldest = f"{text}; the oldest is due since {shown(log.oldest)}, {relative(log.oldest, log.now)}"
+        yield Finding("warn", "tasks", oldest, "start a worker that knows them, or more of them")
+    else:
+        yield Finding("ok", "tasks", text)
+    rest: dict[str, Counter[str]] = {"dead": Counter(), "held": Counter()}
+    for name, state, count in inspect.rows(store.database, "at_rest"):
+        if state in rest:
+            rest[state][name] += count
+    for state, counts in rest.items():
+        if counts:
+            yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", f"nextdue ls --state {state} shows them")
+    if app is not None:
+        known = {name for task in app.tasks.values() for name in (task.name, *task.options.aliases)}
+        strangers = Counter({name: count for name, count in log.waiting.items() if name not in known})
+        if strangers:
+            text = f"names that the application doesn't declare: {_counted(strangers)}"
+            yield Finding("warn", "names", text, "declare them, or give the new name an alias")
+        else:
+            yield Finding("ok", "names", "the application declares all that wait")
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{render.clean(name)} ({count})" for name, count in sorted(counts.items()))

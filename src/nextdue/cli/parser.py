@@ -1,0 +1,251 @@
+"""The commands and their options."""
+
+import argparse
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+TARGET = "module:attribute (shop:nd), file (shop.py:nd) or database (shop.db); default: NEXTDUE in the environment"
+APP = "module:attribute (shop:nd) or file (shop.py:nd), the attribute is nd by default; default: NEXTDUE"
+STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
+EPILOG = """\
+work:
+  worker     run tasks until stopped
+  demo       see it survive: real work, a worker killed three times
+tasks:
+  add        put a task
+  ls         list tasks
+  show       one task and its runs
+  why        why a task hasn't run yet
+  cancel     cancel a waiting task
+the file:
+  check      look for broken rows
+  doctor     look for trouble around the file
+  uninstall  remove nextdue from a database
+
+`nextdue COMMAND --help` tells more. APP is module:attribute, like shop:nd; TARGET may also be
+a database, like shop.db; where it is left out, the variable NEXTDUE is read.
+Exit codes: 0, 1 a fault, 2 wrong usage, 3 another exclusive worker is at work.
+"""
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command in `run`, and its options. Raises SystemExit when all is said: help, version, wrong usage."""
+    parser = make_parser()
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        close = difflib.get_close_matches(argv[0], COMMANDS, 1)
+        parser.error(f"there is no command {argv[0]!r}" + (f"; did you mean {close[0]}?" if close else ""))
+    args, rest = parser.parse_known_args(argv)
+    if args.run is None:
+        parser.print_help()
+        parser.exit()
+    # argparse wants all words in one piece; an option between them is as good.
+    words = getattr(args, "words", None)
+    if words is not None:
+        words += [word for word in rest if not word.startswith("-")]
+        rest = [word for word in rest if word.startswith("-")]
+    if rest:
+        args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="nextdue",
+        usage="nextdue COMMAND ...",
+        description="Deferred tasks that survive, in one SQLite file.",
+        epilog=EPILOG,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.set_defaults(run=None)
+    # Their list would come without groups; the epilog shows it.
+    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS)
+    for name, fill in COMMANDS.items():
+        fill(commands, name)
+    return parser
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """The same text in all versions of Python."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=92)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """`-c, --concurrency N`, where Python before 3.13 writes the N twice."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        return f"{', '.join(action.option_strings)} {action.metavar or action.dest.upper()}"
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *ignored: Any, **also: Any) -> None:
+        from importlib.metadata import version
+        from platform import python_version
+        from sqlite3 import sqlite_version
+
+        print(f"nextdue {version('nextdue')} (Python {python_version()}, SQLite {sqlite_version})")
+        parser.exit()
+
+
+def _late(module: str, function: str) -> Command:
+    """A command whose module is imported when it runs: a worker loads nothing that it doesn't need."""
+
+    def run(args: argparse.Namespace) -> int:
+        code: int = getattr(importlib.import_module(f"nextdue.cli.{module}"), function)(args)
+        return code
+
+    return run
+
+
+def _command(
+    commands: Any, name: str, module: str, says: str, usage: str, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        prog=f"nextdue {name}",
+        usage=f"nextdue {name} {usage}".rstrip(),
+        description=says,
+        epilog=epilog,
+        allow_abbrev=False,
+        formatter_class=_Help,
+    )
+    parser.set_defaults(run=_late(module, name), parser=parser)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs: one JSON document")
+
+
+def _target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=TARGET)
+
+
+def _worker(commands: Any, name: str) -> None:
+    parser = _command(
+        commands,
+        name,
+        "work",
+        "Run the tasks of an application until SIGTERM or Ctrl-C (a second one ends the grace).",
+        "[APP] [--once] [-c N] [-q A,B] [--exclusive] [--grace TIME]",
+        "Exit codes: 0 also if tasks failed, 1 if the worker itself failed, 2 for wrong usage, 3 if\n"
+        "another exclusive worker is at work.",
+    )
+    parser.add_argument("app", metavar="APP", nargs="?", help=APP)
+    parser.add_argument("--once", action="store_true", help="run what is due now, wait for it, and end")
+    parser.add_argument("-c", "--concurrency", type=int, default=8, metavar="N", help="so many at a time (default 8)")
+    parser.add_argument("-q", "--queues", metavar="A,B", help="only tasks of these queues (default: all)")
+    parser.add_argument("--exclusive", action="store_true", help="refuse to work beside another exclusive worker")
+    parser.add_argument("--grace", default="20s", metavar="TIME", help="what running tasks get at a stop (default 20s)")
+
+
+def _demo(commands: Any, name: str) -> None:
+    says = "The clock changes of every time zone, as files, by a worker that is killed three times."
+    parser = _command(commands, name, "demo", says, "[--directory DIR]")
+    parser.add_argument("--directory", metavar="DIR", help="for its files: a new or an empty one (default: a new one)")
+    # A smaller demo, for tests.
+    parser.add_argument("--zones", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--spread", type=float, help=argparse.SUPPRESS)
+
+
+def _add(commands: Any, name: str) -> None:
+    parser = _command(
+        commands,
+        name,
+        "add",
+        "Put a task. With an application the arguments are checked against its function; with a\n"
+        "database the name must be one that the file knows.",
+        "[TARGET] NAME [ARGS] [--in TIME | --at TIME [--tz ZONE]] [--key KEY]\n"
+        "                   [--queue QUEUE] [--priority N] [--json]",
+        "examples:\n"
+        "  nextdue add shop:nd receipt '[42]' --in 5m\n"
+        '  nextdue add shop.db receipt \'{"order": 42}\' --at "2026-12-01 09:00" --tz Europe/Moscow',
+    )
+    parser.add_argument("words", metavar="[TARGET] NAME [ARGS]", nargs="+", help="ARGS: a JSON array or object")
+    parser.add_argument("--in", dest="delay", metavar="TIME", help="after so long: 90s, 5m, 1h30m, 2d")
+    parser.add_argument("--at", metavar="TIME", help='"2026-12-01 09:00+03:00", or without an offset and with --tz')
+    parser.add_argument("--tz", metavar="ZONE", help="the zone of --at, like Europe/Moscow")
+    parser.add_argument("--key", metavar="KEY", help="store nothing if a task of this name holds this key")
+    parser.add_argument("--queue", metavar="QUEUE", help="default: the task's own")
+    parser.add_argument("--priority", type=int, metavar="N", help="-100 to 100, higher first; default: the task's own")
+    _json(parser)
+
+
+def _ls(commands: Any, name: str) -> None:
+    usage = "[TARGET] [--state STATE] [--name NAME] [--queue QUEUE] [--limit N] [--json]"
+    parser = _command(commands, name, "look", "List tasks, nearest due first.", usage)
+    _target(parser)
+    parser.add_argument("--state", choices=STATES, metavar="STATE", help=", ".join(STATES))
+    parser.add_argument("--name", metavar="NAME", help="only tasks of this name")
+    parser.add_argument("--queue", metavar="QUEUE", help="only tasks of this queue")
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default 50)")
+    _json(parser)
+
+
+def _one(commands: Any, name: str, module: str, says: str) -> None:
+    usage = f"[TARGET] ID [--json]\n       nextdue {name} [TARGET] NAME KEY [--json]"
+    parser = _command(commands, name, module, says, usage)
+    parser.add_argument("words", metavar="[TARGET] ID", nargs="+", help=f"TARGET: {TARGET}")
+    _json(parser)
+
+
+def _show(commands: Any, name: str) -> None:
+    _one(commands, name, "look", "All about one task, with its runs.")
+
+
+def _why(commands: Any, name: str) -> None:
+    _one(commands, name, "why", "Why a task hasn't run yet, isn't running, or won't run.")
+
+
+def _cancel(commands: Any, name: str) -> None:
+    _one(
+        commands,
+        name,
+        "look",
+        "Cancel a waiting task. A running one is left alone; then the exit code is 1.",
+    )
+
+
+def _check(commands: Any, name: str) -> None:
+    says = "Look for broken rows. Changes nothing; exit code 1 if there are any."
+    parser = _command(commands, name, "care", says, "[TARGET] [--json]")
+    _target(parser)
+    _json(parser)
+
+
+def _doctor(commands: Any, name: str) -> None:
+    says = (
+        "Look for trouble around the file: SQLite, disk, clock, workers. Changes nothing; exit code 1\n"
+        "if something is bad."
+    )
+    parser = _command(commands, name, "doctor", says, "[TARGET] [--json]")
+    _target(parser)
+    _json(parser)
+
+
+def _uninstall(commands: Any, name: str) -> None:
+    says = "Show what still waits; with --yes drop nextdue's tables and remove its files. Others stay."
+    parser = _command(commands, name, "care", says, "[TARGET] [--yes]")
+    _target(parser)
+    parser.add_argument("--yes", action="store_true", help="do it")
+
+
+COMMANDS: dict[str, Callable[[Any, str], None]] = {
+    "worker": _worker,
+    "demo": _demo,
+    "add": _add,
+    "ls": _ls,
+    "show": _show,
+    "why": _why,
+    "cancel": _cancel,
+    "check": _check,
+    "doctor": _doctor,
+    "uninstall": _uninstall,
+}

@@ -1,0 +1,181 @@
+-- Read-only inspection, and the end (uninstall): a second page of named statements. No statement here is run by a
+-- worker between two tasks, so a full scan is allowed.
+-- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
+-- :define max 253402300799999
+
+-- :name inspect_now
+SELECT coalesce(:now, {clock})
+
+-- What is due or leased, lane by lane, from the index alone; `nearest` is the nearest due.
+-- :name backlog
+SELECT l.name, l.queue, count(*), sum(t.due <= :now), min(t.due), min(CASE WHEN t.due > :now THEN t.due END),
+  (SELECT count(*) FROM nextdue_task r WHERE r.token IS NOT NULL AND r.lane = l.id)
+FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.id = t.lane
+WHERE t.due IS NOT NULL GROUP BY t.lane
+
+-- :name at_rest
+SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY name, rest ORDER BY name, rest
+
+-- :name lanes_known
+SELECT DISTINCT name, queue FROM nextdue_lane ORDER BY name, queue
+
+-- :name names_known
+SELECT name FROM nextdue_lane UNION SELECT name FROM nextdue_task UNION SELECT name FROM nextdue_run
+
+-- :name workers_known
+SELECT w.id, w.started, w.host, w.pid, (SELECT count(*) FROM nextdue_task t
+  WHERE t.token BETWEEN w.id << 32 AND (w.id << 32) + 4294967295)
+FROM nextdue_worker w ORDER BY w.id
+
+-- :name lane_of
+SELECT l.queue, l.name, l.priority, l.alone FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.id = t.lane
+WHERE t.id = :id
+
+-- How many tasks of the same lane are due before this one.
+-- :name before_it
+SELECT count(*) FROM nextdue_task t CROSS JOIN nextdue_task o ON o.lane = t.lane AND o.due IS NOT NULL
+  AND (o.due < t.due OR (o.due = t.due AND o.id < t.id)) AND o.token IS NULL
+WHERE t.id = :id
+
+-- :name newest
+SELECT max((SELECT coalesce(max(created), 0) FROM nextdue_task), (SELECT coalesce(max(ended), 0) FROM nextdue_run))
+
+-- :name schema_found
+SELECT value FROM nextdue_meta WHERE name = 'schema'
+
+-- :name journal_mode
+PRAGMA journal_mode
+
+-- :name user_triggers
+SELECT type, name FROM main.sqlite_master
+WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name NOT LIKE 'nextdue\_%' ESCAPE '\'
+  AND type IN ('view', 'trigger') AND sql LIKE '%nextdue\_%' ESCAPE '\'
+UNION ALL
+SELECT type, name FROM main.sqlite_master
+WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name LIKE 'nextdue\_%' ESCAPE '\'
+  AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+
+-- :name others
+SELECT count(*) FROM main.sqlite_master
+WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+
+-- check(): each finding as text. One pass over the table, not its indexes, which may be what is wrong.
+-- :name check_tasks
+SELECT 'task ' || id || ': ' || substr(wrong, 3) FROM (
+  SELECT t.id AS id,
+    CASE WHEN (t.due IS NULL) = (t.rest IS NULL) THEN '; it must have either a due or a reason to rest' ELSE '' END ||
+    CASE WHEN typeof(t.due) NOT IN ('integer', 'null') OR t.due NOT BETWEEN 0 AND {max}
+      THEN '; its due is no instant: ' || quote(t.due) ELSE '' END ||
+    CASE WHEN t.rest NOT IN ('done', 'dead', 'cancelled', 'held') THEN '; unknown rest ' || quote(t.rest) ELSE '' END ||
+    CASE WHEN t.token IS NOT NULL AND t.due IS NULL THEN '; it is at rest and has a token' ELSE '' END ||
+    CASE WHEN t.token >> 32 NOT BETWEEN 1
+        AND coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_worker'), 0)
+      THEN '; its token names worker ' || (t.token >> 32) || ', which never was' ELSE '' END ||
+    CASE WHEN t.token IS NOT NULL AND (t.claims < 1 OR t.scheduled_for IS NULL)
+      THEN '; it is running and was never claimed' ELSE '' END ||
+    CASE WHEN l.id IS NULL THEN '; it is in lane ' || quote(t.lane) || ', which isn''t there'
+      WHEN l.name <> t.name THEN '; it is called ' || quote(t.name) || ' in a lane of ' || quote(l.name) ELSE '' END ||
+    CASE WHEN t.rest IN ('done', 'cancelled') AND t.key IS NOT NULL AND t.gone_at IS NULL
+      THEN '; it occupies its key for ever' ELSE '' END ||
+    CASE WHEN t.rest IN ('done', 'cancelled') AND t.key IS NULL THEN '; it is finished and has no key: a row too many'
+      ELSE '' END ||
+    CASE WHEN t.gone_at IS NOT NULL AND coalesce(t.rest, '') NOT IN ('done', 'cancelled')
+      THEN '; it isn''t finished and would be purged' ELSE '' END ||
+    CASE WHEN NOT json_valid(t.args) THEN '; its arguments aren''t JSON'
+      WHEN json_type(t.args) NOT IN ('array', 'object') THEN '; its arguments are no JSON array or object' ELSE '' END ||
+    CASE WHEN typeof(t.attempts) <> 'integer' OR t.attempts < 0 THEN '; attempts ' || quote(t.attempts) ELSE '' END ||
+    CASE WHEN typeof(t.crashes) <> 'integer' OR t.crashes < 0 THEN '; crashes ' || quote(t.crashes) ELSE '' END ||
+    CASE WHEN typeof(t.claims) <> 'integer' OR t.claims < 0 THEN '; claims ' || quote(t.claims) ELSE '' END ||
+    CASE WHEN typeof(t.created) <> 'integer' OR t.created NOT BETWEEN 0 AND {max}
+      THEN '; created ' || quote(t.created) ELSE '' END ||
+    CASE WHEN t.id > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)
+      THEN '; its id will be used again' ELSE '' END
+    AS wrong
+  FROM nextdue_task t NOT INDEXED LEFT JOIN nextdue_lane l ON l.id = t.lane
+) WHERE wrong <> '' OR wrong IS NULL ORDER BY id LIMIT :limit
+
+-- :name check_keys
+SELECT 'task ' || name || ': the key ' || quote(key) || ' is held by ' || count(*) || ' rows: ' || group_concat(id)
+FROM nextdue_task NOT INDEXED WHERE key IS NOT NULL GROUP BY name, key HAVING count(*) > 1 LIMIT :limit
+
+-- :name check_lanes
+SELECT 'lane ' || id || ': ' || quote(queue) || ', ' || quote(name) || ', priority ' || quote(priority) ||
+  ', alone ' || quote(alone) || ' can''t be meant'
+FROM nextdue_lane NOT INDEXED
+WHERE typeof(priority) <> 'integer' OR priority NOT BETWEEN -100 AND 100 OR alone NOT IN (0, 1)
+  OR length(name) NOT BETWEEN 1 AND 200 OR length(queue) NOT BETWEEN 1 AND 200
+LIMIT :limit
+
+-- :name check_runs
+SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
+  SELECT r.id AS id,
+    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled')
+      THEN '; unknown outcome ' || quote(r.outcome) ELSE '' END ||
+    CASE WHEN typeof(r.ended) <> 'integer' OR r.started > r.ended THEN '; it ended before it began' ELSE '' END ||
+    CASE WHEN r.task > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)
+      THEN '; its task ' || r.task || ' never was' ELSE '' END ||
+    CASE WHEN r.outcome = 'done' AND r.key IS NULL AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = r.task)
+      THEN '; its task ' || r.task || ' is done and still there' ELSE '' END ||
+    CASE WHEN r.result IS NOT NULL AND NOT json_valid(r.result) THEN '; its result isn''t JSON' ELSE '' END AS wrong
+  FROM nextdue_run r NOT INDEXED
+) WHERE wrong <> '' ORDER BY id LIMIT :limit
+
+-- A claim of a task without a key ends once (a key's next life counts its claims anew).
+-- :name check_endings
+SELECT 'task ' || task || ': its claim ' || claim || ' ended ' || count(*) || ' times: ' || group_concat(outcome)
+FROM nextdue_run NOT INDEXED WHERE key IS NULL AND outcome <> 'cancelled'
+GROUP BY task, claim HAVING count(*) > 1 LIMIT :limit
+
+-- :name check_workers
+SELECT 'worker ' || id || ': its number will be used again' FROM nextdue_worker
+WHERE id > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_worker'), 0) LIMIT :limit
+
+-- :name check_meta
+SELECT CASE
+  WHEN (SELECT value FROM nextdue_meta WHERE name = 'schema') IS NOT :version
+    THEN 'meta: schema ' || quote((SELECT value FROM nextdue_meta WHERE name = 'schema')) || ', expected ' || :version
+  WHEN (SELECT value FROM nextdue_meta WHERE name = 'store') IS NULL THEN 'meta: the store has no id' END
+
+-- :name check_objects
+SELECT 'schema: ' || value || ' is missing' FROM json_each(:names)
+WHERE value NOT IN (SELECT name FROM main.sqlite_master)
+
+-- :name check_integrity
+SELECT :name || ': ' || integrity_check FROM pragma_integrity_check(:name) WHERE integrity_check <> 'ok' LIMIT :limit
+
+-- :name uninstall_begin
+BEGIN IMMEDIATE
+
+-- :name uninstall_tasks_view
+DROP VIEW IF EXISTS main.nextdue_tasks
+
+-- :name uninstall_runs_view
+DROP VIEW IF EXISTS main.nextdue_runs
+
+-- :name uninstall_task
+DROP TABLE IF EXISTS main.nextdue_task
+
+-- :name uninstall_run
+DROP TABLE IF EXISTS main.nextdue_run
+
+-- :name uninstall_lane
+DROP TABLE IF EXISTS main.nextdue_lane
+
+-- :name uninstall_worker
+DROP TABLE IF EXISTS main.nextdue_worker
+
+-- :name uninstall_meta
+DROP TABLE IF EXISTS main.nextdue_meta
+
+-- :name uninstall_commit
+COMMIT
+
+-- :name uninstall_rollback
+ROLLBACK
+
+-- Finished tasks whose row is gone, newest first.
+-- :name finished
+SELECT r.task FROM nextdue_run r
+WHERE r.outcome = :outcome AND (:name IS NULL OR r.name = :name)
+  AND NOT EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = r.task)
+ORDER BY r.id DESC LIMIT :limit

@@ -1,0 +1,54 @@
+"""A page of SQL is read as named statements."""
+
+import sys
+
+import pytest
+
+from nextdue.statements import load
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Write a page into a package of its own and read it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[str] = []
+
+    def read(text: str) -> dict[str, str]:
+        name = f"page_{len(made)}_of_{tmp_path.name}"  # load() keeps what it has read
+        made.append(name)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        (tmp_path / name / "statements.sql").write_text(text, "utf-8")
+        return load(name)
+
+    yield read
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def test_statements_are_found_by_name_without_comments_and_the_last_semicolon(page):
+    found = page("-- of the page\n\n-- :name one\n-- why\nSELECT 1;\n\n-- :name two\nSELECT ';'\n  -- inside\n  , 2\n")
+    assert found == {"one": "SELECT 1", "two": "SELECT ';'\n  , 2"}
+
+
+def test_several_statements_may_have_one_name(page):
+    assert page("-- :name setup\nCREATE TABLE a(b);\nCREATE TABLE c(d);\n")["setup"].count(";") == 1
+
+
+def test_a_word_is_defined_once_and_used_everywhere(page):
+    found = page("-- :define max 5 * 2\n-- :name one\nSELECT {max}, {max}\n-- :name two\nSELECT {max}\n")
+    assert found == {"one": "SELECT 5 * 2, 5 * 2", "two": "SELECT 5 * 2"}
+
+
+def test_a_name_used_twice_is_an_error(page):
+    with pytest.raises(ValueError, match="two statements are called one"):
+        page("-- :name one\nSELECT 1\n-- :name one\nSELECT 2\n")
+
+
+def test_the_page_of_the_store_leaves_no_word_open():
+    found = load("nextdue.sqlite")
+    assert {"put", "put_many", "tick", "look", "get", "find", "cancel"} <= found.keys()
+    for name, text in found.items():
+        assert text, name
+        assert "{" not in text, name
+        assert not text.endswith(";"), name

@@ -1,0 +1,116 @@
+"""Tasks that take simulated time: they end, fail, come back later, or take their worker with them."""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nextdue.clock import MAX_MS
+from nextdue.due import MAX_CRASHES
+from nextdue.records import Claim, Ending
+
+
+class Poisoned(BaseException):
+    """A task has just ended its worker's process."""
+
+
+@dataclass
+class Job:
+    """What one task will do, known beforehand: the outcome of each try, the last one for ever."""
+
+    number: int
+    name: str
+    queue: str
+    outcomes: list[str]
+    runs_ms: int
+    poison: bool = False
+    kills: list[bool] = field(default_factory=list)
+    """For each worker it ended: whether nothing else ran there."""
+    tries: int = 0
+    effects: int = 0
+
+
+def number_of(args: str) -> int:
+    return int(json.loads(args)[0])
+
+
+class SimExecutor:
+    """ports.Executor in simulated time. `judge` is told what is not allowed."""
+
+    def __init__(self, jobs: dict[int, Job], size: int, now: Callable[[], int], judge: Callable[[str], None]) -> None:
+        self.jobs, self.size, self.now, self.judge = jobs, size, now, judge
+        self.queue: deque[Claim] = deque()
+        self.active: dict[Claim, int] = {}
+        self._ended: list[Ending] = []
+
+    def start(self, claim: Claim) -> None:
+        if len(self.active) < self.size:
+            self._begin(claim, self.now())
+            return
+        if claim.crashes:
+            self.judge(f"task {claim.id} has crashes and was claimed ahead")
+        self.queue.append(claim)
+
+    def _begin(self, claim: Claim, at: int) -> None:
+        others = list(self.active)
+        if others and (claim.alone or any(other.alone for other in others)):
+            self.judge(f"task {claim.id} runs beside a task that must be tried alone")
+        self.active[claim] = at + self.jobs[number_of(claim.args)].runs_ms
+
+    def advance(self, now: int) -> None:
+        """Let end what ends by now; what waited takes the free slots at the very moment."""
+        while self.active:
+            claim = min(self.active, key=lambda c: (self.active[c], c.id))
+            at = self.active[claim]
+            if at > now:
+                return
+            job = self.jobs[number_of(claim.args)]
+            if job.poison:
+                job.kills.append(len(self.active) == 1 and not self.queue)
+                if len(job.kills) > MAX_CRASHES:
+                    self.judge(f"a poison task goes on killing: {job}")
+                raise Poisoned
+            del self.active[claim]
+            self._ended.append(self._ending(claim, job))
+            self._fill(at)
+
+    def _fill(self, at: int) -> None:
+        while self.queue and len(self.active) < self.size:
+            self._begin(self.queue.popleft(), at)
+
+    def _ending(self, claim: Claim, job: Job) -> Ending:
+        kind = job.outcomes[min(job.tries, len(job.outcomes) - 1)]
+        job.tries += 1
+        if kind == "done":
+            job.effects += 1
+        delay = 3_000 + job.number if kind == "snoozed" else None
+        return Ending(claim, kind, ran_ms=job.runs_ms, delay_ms=delay)  # type: ignore[arg-type]
+
+    def next_end(self) -> int:
+        """When the next task ends by itself, on the clock that nobody sets."""
+        return 0 if self._ended else min(self.active.values(), default=MAX_MS)
+
+    def finished(self) -> list[Ending]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def limit_ms(self) -> int | None:
+        return None
+
+    def waiting(self) -> int:
+        return len(self.queue)
+
+    def withdraw(self) -> list[Claim]:
+        claims = list(self.queue)
+        self.queue.clear()
+        return claims
+
+    def lose(self, claim: Claim) -> None:
+        if claim in self.queue:
+            self.queue.remove(claim)
+        self.active.pop(claim, None)
+        self._fill(self.now())
+
+    def close(self) -> None:
+        self.queue.clear()
+        self.active.clear()

@@ -1,0 +1,61 @@
+"""Dying at a statement: before it, in the middle of it, or after its commit and before its answer is known."""
+
+from typing import Any, Literal
+
+from nextdue.errors import StoreError
+from nextdue.sqlite.store import SqliteStore
+
+Where = Literal["before", "inside", "after"]
+
+
+class Killed(BaseException):
+    """The process that made this call is no more."""
+
+
+class Trap:
+    """Stands between a store and its connection; once armed it kills at the n-th call from then."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        database: Any = store.database
+        self._connection = database._connection
+        self._patiently, self._read, self._write = database._patiently, database.read, database.write
+        self._countdown: int | None = None
+        self._where: Where = "before"
+        self._steps = 1
+        # The clock is simulated, so no power cut is: waiting for the disk would show nothing.
+        vars(database).update(
+            _patiently=self.patiently,
+            read=self.read,
+            write=lambda name, params, durable=True: self._write(name, params, durable=False),
+        )
+
+    def arm(self, where: Where, nth: int, steps: int) -> None:
+        """`steps`: after how many instructions of SQLite's machine a statement is torn in its middle."""
+        self._where, self._countdown, self._steps = where, nth, steps
+
+    def disarm(self) -> None:
+        self._countdown = None
+
+    def patiently(self, statement: str, params: Any) -> Any:
+        if not self._springs():
+            return self._patiently(statement, params)
+        if self._where == "before":
+            raise Killed
+        if self._where == "inside":
+            self._connection.set_progress_handler(lambda: 1, self._steps)
+        try:
+            self._patiently(statement, params)
+        except StoreError as torn:
+            raise Killed from torn
+        raise Killed  # a statement too short to be torn is committed and nobody knows
+
+    def read(self, name: str, params: Any) -> Any:
+        if self._springs():
+            raise Killed
+        return self._read(name, params)
+
+    def _springs(self) -> bool:
+        if self._countdown is None:
+            return False
+        self._countdown -= 1
+        return self._countdown < 0

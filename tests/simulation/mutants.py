@@ -1,0 +1,259 @@
+"""The engine with one guarantee broken each: what the simulation must be able to see."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from nextdue import due
+from nextdue.sqlite.store import SqliteStore
+from tests.simulation.world import Weather
+
+NOW, MAX = "(SELECT now FROM nextdue_now)", "253402300799999"
+Plant = Callable[[pytest.MonkeyPatch], Callable[[SqliteStore], None]]
+MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
+STEPS, PAUSES = Weather(step=0.02), Weather(pause=0.02)
+"""The weather in which a mutant shows that needs much of one thing."""
+
+
+def mutant(plant: Plant, weather: Weather | None = None) -> Plant:
+    MUTANTS[plant.__name__] = plant, weather
+    return plant
+
+
+def mutant_in(weather: Weather) -> Callable[[Plant], Plant]:
+    return lambda plant: mutant(plant, weather)
+
+
+def swapped(page: str, old: str, new: str) -> Callable[[SqliteStore], None]:
+    """A store whose statement `page` says `new` for `old`."""
+
+    def swap(store: SqliteStore) -> None:
+        sql = store.database.sql[page]
+        old_text, new_text = (t.replace("{now}", NOW).replace("{max}", MAX) for t in (old, new))
+        assert old_text in sql, f"the mutant is out of date: {old_text!r} is not in {page}"
+        store.database.sql = {**store.database.sql, page: sql.replace(old_text, new_text)}
+
+    return swap
+
+
+def both(*mutations: Callable[[SqliteStore], None]) -> Callable[[SqliteStore], None]:
+    def mutate(store: SqliteStore) -> None:
+        for mutation in mutations:
+            mutation(store)
+
+    return mutate
+
+
+def untouched(store: SqliteStore) -> None:
+    """For mutants of the rules, which are no store's."""
+
+
+TICK = "worker_setup"
+
+
+@mutant
+def settle_without_token(patch):
+    return swapped(TICK, "AND t.token = j.value ->> 1", "AND t.token IS NOT NULL")
+
+
+@mutant
+def a_flag_instead_of_a_lease(patch):
+    lease = "due = min({now} + (SELECT o.lease FROM nextdue_open o WHERE o.lane = nextdue_task.lane), {max})"
+    return swapped(TICK, lease, "due = {max}")
+
+
+@mutant
+def the_same_token_at_every_tick(patch):
+    tick = SqliteStore.tick
+    patch.setattr(SqliteStore, "tick", lambda self, r: tick(self, r._replace(token=r.worker << 32 | 1)))
+    return untouched
+
+
+@mutant
+def ring_only_if_nearest_of_all_lanes(patch):
+    return both(
+        swapped("nearest", "o.lane = t.lane AND o.due < t.due", "o.due < t.due"),
+        swapped("nearest", "o.lane = t.lane AND o.due = t.due", "o.due = t.due"),
+    )
+
+
+@mutant
+def rows_of_one_commit_hide_each_other(patch):
+    return swapped("nearest", "o.id < t.id", "o.id <> t.id")
+
+
+@mutant_in(STEPS)
+def a_doubted_lease_hides_a_put(patch):
+    return swapped("nearest", " AND o.token IS NULL", "")
+
+
+@mutant
+def retry_without_ring(patch):
+    patch.setattr(SqliteStore, "_woke", lambda self, settlements: False)
+    return untouched
+
+
+@mutant
+def attempts_counted_at_the_claim(patch):
+    return swapped(TICK, "claims = claims + 1", "claims = claims + 1, attempts = attempts + 1")
+
+
+@mutant
+def crashes_counted_at_the_claim(patch):
+    return swapped(TICK, "crashes = crashes + (token IS NOT NULL)", "crashes = crashes + 1")
+
+
+@mutant_in(STEPS)
+def leases_stolen_after_a_clock_step(patch):
+    """An expired lease is believed at once."""
+
+    def always(self):
+        return {"steady": 1 << 40, "expected": None, **self._clock()}
+
+    patch.setattr(SqliteStore, "_believed", always)
+    return swapped(TICK, "BETWEEN -1000 AND 1000 THEN NEW.steady ELSE 0 END", "IS NOT 0 THEN NEW.steady END")
+
+
+@mutant_in(STEPS)
+def leases_not_cut_after_a_step_back(patch):
+    return swapped("cut_leases", "nextdue_task.token IS NOT NULL", "0")
+
+
+@mutant
+def no_renewal(patch):
+    return swapped(TICK, "WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every", "WHERE 0")
+
+
+@mutant_in(PAUSES)
+def renewal_after_the_claim(patch):
+    def move(store: SqliteStore) -> None:
+        sql = store.database.sql[TICK]
+        begin = sql.index("  UPDATE nextdue_task SET due = min(" + NOW + " + o.lease")
+        renewal = sql[begin : sql.index(";", begin) + 1]
+        end = sql.index("END;\n\nCREATE TEMP VIEW nextdue_bury") if "END;\n\nCREATE" in sql else sql.index("END;")
+        moved = sql[:begin] + sql[begin + len(renewal) : end] + renewal + "\n" + sql[end:]
+        store.database.sql = {**store.database.sql, TICK: moved}
+
+    return move
+
+
+@mutant
+def rows_with_crashes_claimed_ahead(patch):
+    return swapped(TICK, "WHERE place <= NEW.slots OR NOT (taken OR risky)", "")
+
+
+@mutant
+def history_in_a_second_transaction(patch):
+    """The end of a task and its line in the history are two commits: a crash between them loses the line."""
+    insert = "INSERT INTO nextdue_run(task, name, claim, ended, outcome) VALUES (:id, 'x', 0, 0, :outcome)"
+    tick = SqliteStore.tick
+
+    def in_two(self: Any, request: Any) -> Any:
+        self.database.sql = {**self.database.sql, "second": insert}
+        answer = tick(self, request)
+        for s in request.settlements:
+            if s.id not in answer.lost and s.ran_ms is not None:
+                self.database.write("second", {"id": s.id, "outcome": s.outcome})
+        return answer
+
+    patch.setattr(SqliteStore, "tick", in_two)
+    return swapped(TICK, "WHERE s.ran IS NOT NULL AND NEW.keep_rows > 0", "WHERE 0")
+
+
+@mutant
+def purge_deletes_waiting_rows(patch):
+    return swapped(TICK, "WHERE gone_at <= {now} LIMIT", "WHERE coalesce(gone_at, due) <= {now} LIMIT")
+
+
+@mutant
+def bury_without_counting_the_crash(patch):
+    return swapped(TICK, "token = NULL, crashes = crashes + 1,\n    reason = 'worker_died'", "token = NULL,\n    reason = 'x'")
+
+
+@mutant
+def bury_takes_every_workers_rows(patch):
+    mine = "BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295;\n  DELETE FROM nextdue_worker"
+    return swapped(TICK, "WHERE token " + mine, "WHERE token IS NOT NULL;\n  DELETE FROM nextdue_worker")
+
+
+@mutant
+def look_ignores_a_lane(patch):
+    return swapped("look", "FROM nextdue_open o WHERE NOT o.alone", "FROM nextdue_open o WHERE NOT o.alone AND o.lane <> 3")
+
+
+@mutant
+def look_counts_what_no_tick_claims(patch):
+    return swapped("look", "n.lane = o.lane AND n.due IS NOT NULL", "n.due IS NOT NULL")
+
+
+@mutant
+def claims_of_unknown_names(patch):
+    return swapped("serve", "n.value, l.alone FROM nextdue_lane l CROSS JOIN json_each(:leases) n ON n.key = l.name",
+        "60000, l.alone FROM nextdue_lane l")
+
+
+@mutant
+def claims_a_little_early(patch):
+    return swapped(TICK, "n.lane = o.lane AND n.due <= min({now}", "n.lane = o.lane AND n.due <= min({now} + 9")
+
+
+@mutant
+def a_put_overwrites_a_key_in_use(patch):
+    return swapped("put", "nextdue_task.rest IN ('dead', 'cancelled')", "nextdue_task.rest IS NULL")
+
+
+@mutant
+def dead_without_having_been_alone(patch):
+    def verdict(claim, judge=due.on_claim):
+        return judge(msgspec.structs.replace(claim, alone=1))
+
+    patch.setattr(due, "on_claim", verdict)
+    return untouched
+
+
+@mutant
+def never_dead_by_crashes(patch):
+    patch.setattr(due, "on_claim", lambda claim: None)
+    return untouched
+
+
+@mutant
+def cancel_takes_a_running_row(patch):
+    swap = swapped("caller_setup", "WHERE id = NEW.id AND due IS NOT NULL AND token IS NULL;", "WHERE id = NEW.id;")
+
+    def mutate(store: SqliteStore) -> None:
+        swap(store)
+        script = store.database.sql["caller_setup"].replace("due = NULL, rest", "due = NULL, token = NULL, rest")
+        store.database._connection.executescript(
+            "DROP TRIGGER nextdue_cancel_do; DROP VIEW nextdue_cancel;" + script
+        )
+
+    return mutate
+
+
+@mutant
+def a_snooze_counts_as_an_attempt(patch):
+    def settle(claim, ending, options, random, rule=due.settle):
+        settlement = rule(claim, ending, options, random)
+        counted = claim.attempts + (ending.kind in ("snoozed", "failed", "gave_up"))
+        return msgspec.structs.replace(settlement, attempts=counted)
+
+    patch.setattr(due, "settle", settle)
+    return untouched
+
+
+@mutant
+def alone_beside_others(patch):
+    from nextdue.worker import Worker
+
+    request = Worker._request
+
+    def beside(self):
+        asked = request(self)
+        overdue = self._alone_due is not None and self._alone_due <= self._now and not self.stopping
+        return asked._replace(alone=True, slots=1, ahead=0) if overdue and len(self.running) < self.slots else asked
+
+    patch.setattr(Worker, "_request", beside)
+    return untouched

@@ -1,0 +1,438 @@
+"""A world: some workers and callers on one file, a clock, and weather. All chance comes from one seed."""
+
+import heapq
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from nextdue.due import MAX_CRASHES
+from nextdue.records import Put
+from nextdue.sqlite.inspect import check
+from nextdue.sqlite.store import SqliteStore
+from nextdue.testing import FakeClock
+from tests.simulation.crew import Crew, Role
+from tests.simulation.executor import Job, Poisoned, number_of
+from tests.simulation.faults import Killed, Trap
+from tests.simulation.judge import NAMES, Broken, Judge
+
+Mutate = Callable[[SqliteStore], None]
+STRANGER = "stranger"
+"""A name that no worker knows."""
+QUEUES = ("default", "slow")
+HOUR_MS = 3_600_000
+
+
+@dataclass
+class Weather:
+    """How likely what is, per event; and how many tasks are put in how long."""
+
+    crash: float = 0.0
+    pause: float = 0.0
+    step: float = 0.0
+    lock: float = 0.0
+    stop: float = 0.0
+    unknown: float = 0.0
+    late: bool = False
+    poisons: int = 0
+    puts: int = 40
+    storm_ms: int = 120_000
+
+    @classmethod
+    def of(cls, random: Random) -> "Weather":
+        """Each kind of trouble in about half of the worlds; poison only where nothing else kills, so that whom
+        it kills can be counted exactly."""
+
+        def maybe(most: float) -> float:
+            return random.random() * most if random.random() < 0.5 else 0.0
+
+        poisons = random.choice((0, 0, 1, 2))
+        return cls(
+            crash=0.0 if poisons else maybe(0.04),
+            pause=0.0 if poisons else maybe(0.004),
+            step=maybe(0.01),
+            lock=maybe(0.01),
+            stop=maybe(0.004),
+            unknown=0.0 if poisons else maybe(0.6),
+            late=random.random() < 0.5,
+            poisons=poisons,
+            puts=random.randrange(20, 60),
+        )
+
+
+class World:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        mutate: Mutate = lambda store: None,
+        *,
+        weather: Weather | None = None,
+        roles: list[Role] | None = None,
+    ) -> None:
+        self.random = Random(seed)
+        self.seed, self.mutate = seed, mutate
+        self.path = folder / f"world-{seed}.db"
+        self.clock = FakeClock()
+        self.weather = weather or Weather.of(self.random)
+        self.jobs: dict[int, Job] = {}
+        self.acknowledged: dict[int, int] = {}
+        self.heap: list[tuple[int, int, str, int, int]] = []
+        self.order = self.digest = 0
+        self.locked_until = self.stepped_at = 0
+        self.calm = False
+        self.callers = self._open_caller()
+        self.judge = Judge(self.path, self.clock)
+        roles = roles or self._roles()
+        self.crew = [Crew(i, role, self.judge, self.random) for i, role in enumerate(roles)]
+
+    def _roles(self) -> list[Role]:
+        """One worker that knows everything, or a world might never come to rest, and some that don't."""
+        every = tuple(NAMES)
+        roles = [Role(every, None, self.random.choice((1, 2, 4)))]
+        for _ in range(self.random.choice((0, 0, 1, 2, 3))):
+            names = tuple(self.random.sample(every, self.random.randrange(1, 4)))
+            queues = self.random.choice((None, None, ("default",), ("slow", "default")))
+            roles.append(Role(names, queues, self.random.choice((1, 2, 4, 8))))
+        return roles
+
+    # time
+
+    def at(self, delay: int, what: str, who: int = 0, generation: int = 0) -> None:
+        self.order += 1
+        event = (self.clock.monotonic_ms() + delay, self.order, what, who, generation)
+        heapq.heappush(self.heap, event)
+
+    def run(self) -> int:
+        """Live through it; answers the digest of all that happened. Raises Broken."""
+        for c in self.crew:
+            self.at(self.random.randrange(200), "start", c.place)
+        for _ in range(self.weather.puts):
+            self.at(self.random.randrange(self.weather.storm_ms), "put")
+        for what in self._foretold():
+            self.at(self.random.randrange(self.weather.storm_ms), what, self.random.randrange(len(self.crew)))
+        self.at(self.weather.storm_ms, "calm")
+        events = 0
+        while self.heap:
+            at, _, what, who, generation = heapq.heappop(self.heap)
+            if at > self.clock.monotonic_ms():
+                self._check_sleepers()
+                self.clock.advance(at - self.clock.monotonic_ms())
+            if what == "wake" and generation != self.crew[who].generation:
+                continue
+            events += 1
+            if events > 8_000:
+                raise Broken("the world doesn't come to rest")
+            getattr(self, f"_on_{what}")(*(() if what in ("put", "calm") else (who,)))
+            self.digest = zlib.crc32(f"{at} {what} {who} {self.judge.changes}".encode(), self.digest)
+            if self.calm and what == "wake" and self._finished():
+                break
+        self._check_end()
+        rows = self.judge.connection.execute("SELECT * FROM audit ORDER BY seq").fetchall()
+        return zlib.crc32(repr(rows).encode(), self.digest)
+
+    def _foretold(self) -> list[str]:
+        """Troubles at any moment, beside those that meet a worker at work."""
+        w = self.weather
+        most = {"step": w.step * 1000, "lock": w.lock * 1000, "pause": w.pause * 1000, "kill": w.crash * 100}
+        return [what for what, times in most.items() for _ in range(self.random.randrange(int(times) + 1))]
+
+    def close(self) -> None:
+        for c in self.crew:
+            if c.alive:
+                c.die(unknown=False)
+        self.judge.connection.close()
+        self.callers.database._connection.close()
+
+    def chance(self, likelihood: float) -> bool:
+        return not self.calm and self.random.random() < likelihood
+
+    # workers
+
+    def _store(self) -> SqliteStore:
+        store = SqliteStore(self.path, now=self.clock.now, monotonic_ms=self.clock.monotonic_ms)
+        self.mutate(store)
+        return store
+
+    def _on_start(self, who: int) -> None:
+        c = self.crew[who]
+        if self._locked_for():
+            self.at(self._locked_for() + 1, "start", who)
+            return
+        try:
+            c.start(self._store(), self.jobs, self._trap(self.weather.crash * 3))
+        except Killed:
+            self._bury_later(c)
+            return
+        c.limit_at = self.clock.monotonic_ms()
+        self._turn(c)
+
+    def _on_wake(self, who: int) -> None:
+        c, now = self.crew[who], self.clock.monotonic_ms()
+        if c.paused_until:
+            if now < c.paused_until:
+                return self._again(c, c.paused_until)
+            c.paused_until, c.actor.excused_until = 0, now
+        elif self.chance(self.weather.pause):
+            return self._on_pause(who)
+        if self.chance(self.weather.stop):
+            c.worker.stop(self.random.choice((0, 1_000, None)))
+            c.actor.stopping = True
+            c.limit_at = now
+        remaining = self._locked_for()
+        if remaining and not c.refused:
+            c.refused = (min(remaining, 5_000), remaining > 5_000)
+            return self._again(c, now + c.refused[0] + 1)
+        trap = self._trap(self.weather.crash)
+        if trap:
+            c.trap.arm(*trap)
+        self._turn(c)
+        c.refused = None  # a look has nothing to wait for
+        return None
+
+    def _turn(self, c: Crew) -> None:
+        try:
+            c.turn(lambda: self._maybe_step(c), lambda: self._ring(c))
+        except (Killed, Poisoned):
+            self._bury_later(c)
+            return
+        c.trap.disarm()
+        if not c.trouble_ms and c.worker.ended():
+            c.worker.close()
+            c.alive, c.generation, c.actor.gone_at = False, c.generation + 1, self.clock.monotonic_ms()
+            self.at(self.random.randrange(1, 5_000), "start", c.place)
+            return
+        self._sleep(c)
+
+    def _sleep(self, c: Crew) -> None:
+        until = c.sleeps_until()
+        late = self.random.choice((0, 0, 1, 3)) if self.weather.late else 0
+        self._again(c, until + late if until > self.clock.monotonic_ms() else until)
+
+    def _again(self, c: Crew, at: int) -> None:
+        c.generation += 1
+        now = self.clock.monotonic_ms()
+        if at - now < 400 * 86_400_000:
+            self.at(max(0, at - now), "wake", c.place, c.generation)
+
+    def _ring(self, by: Crew | None = None, *, death: bool = False) -> None:
+        """Every other worker looks again, in any order."""
+        others = [c for c in self.crew if c.alive and c is not by]
+        self.random.shuffle(others)
+        for c in others:
+            c.death = c.death or death
+            if not c.paused_until and not c.refused:
+                self._again(c, self.clock.monotonic_ms())
+
+    def _bury_later(self, c: Crew) -> None:
+        """Its process is no more; the others hear of its lock, or if there's no trace, of its commit at most."""
+        unknown = self.random.random() < self.weather.unknown
+        self.judge.observe("tick", c.actor.number)
+        c.die(unknown=unknown)
+        self._ring(death=not unknown)
+        self.at(self.random.choice((1, 50, 3_000, 200_000)), "start", c.place)
+
+    # callers
+
+    def _open_caller(self) -> SqliteStore:
+        store = self._store()
+        self.caller_trap = Trap(store)
+        return store
+
+    def _on_put(self) -> None:
+        if self._locked_for():
+            return
+        trap = self._trap(self.weather.crash * 2)
+        if trap:
+            self.caller_trap.arm(*trap)
+        verb = self.random.choice((self._put, self._put, self._put_many, self._put_raw, self._cancel))
+        try:
+            ring = verb()
+        except Killed:
+            # What it committed without a ring is seen by those who watch the file.
+            self.judge.observe("cancel" if verb == self._cancel else "put")
+            self.callers.database._connection.close()
+            self.callers = self._open_caller()
+            ring = True
+        self.caller_trap.disarm()
+        if ring:
+            self._ring()
+
+    def _job(self, name: str, queue: str) -> Job:
+        number = len(self.jobs)
+        outcomes = self.random.choice((["done"],) * 4 + (["failed", "done"], ["snoozed", "failed", "done"], ["gave_up"]))
+        # Few are longer than their lease: were all slots held by them, nobody would take anything.
+        long = NAMES.get(name, 0) * 2
+        runs = long if len(self.jobs) % 16 == 3 else self.random.choice((0, 3, 40, 500, 500, 4_000))
+        poisoned = sum(job.poison for job in self.jobs.values())
+        poison = name != STRANGER and poisoned < self.weather.poisons and self.random.random() < 0.3
+        job = Job(number, name, queue, list(outcomes), min(runs, 4_000) if poison else runs, poison)
+        self.jobs[number] = job
+        return job
+
+    def _like(self) -> Put:
+        name = self.random.choice((*NAMES, *NAMES, STRANGER))
+        delay = self.random.choice((0, 0, 0, 1, 700, 20_000))
+        return Put(name, self.random.choice(QUEUES), self.random.choice((-5, 0, 0, 7)), "[]", delay_ms=delay)
+
+    def _put(self) -> bool:
+        puts = []
+        for _ in range(self.random.randrange(1, 4)):
+            like = self._like()
+            key = f"k{self.random.randrange(6)}" if self.random.random() < 0.3 else None
+            args = f"[{self._job(like.name, like.queue).number}]"
+            puts.append(like._replace(args=args, key=key, remember_ms=5_000 if key else None))
+        stored, ring = self.callers.put(puts)
+        self.judge.observe("put")
+        for put, answer in zip(puts, stored, strict=True):
+            if answer.created:
+                self.acknowledged[number_of(put.args)] = answer.id
+        return ring
+
+    def _put_many(self) -> bool:
+        like = self._like()
+        jobs = [self._job(like.name, like.queue).number for _ in range(self.random.randrange(1, 12))]
+        ids, ring = self.callers.put_many(like, [f"[{number}]" for number in jobs])
+        self.judge.observe("put")
+        self.acknowledged.update(zip(jobs, ids, strict=True))
+        return ring
+
+    def _put_raw(self) -> bool:
+        like = self._like()
+        number = self._job(like.name, like.queue).number
+        due = self.clock.now() + like.delay_ms
+        self.judge.connection.execute(
+            "INSERT INTO nextdue_tasks(name, queue, priority, args, due_utc) "
+            "VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', ? / 1000.0, 'unixepoch'))",
+            (like.name, like.queue, like.priority, f"[{number}]", due),
+        )
+        self.judge.observe("raw")
+        (id,) = self.judge.connection.execute("SELECT max(id) FROM nextdue_task").fetchone()
+        self.acknowledged[number] = id
+        return True  # nobody rings, but the commit is seen
+
+    def _cancel(self) -> bool:
+        if self.acknowledged:
+            self.callers.cancel(self.random.choice(list(self.acknowledged.values())))
+            self.judge.observe("cancel")
+        return False
+
+    # weather
+
+    def _trap(self, likelihood: float) -> tuple | None:
+        if not self.chance(likelihood):
+            return None
+        where = self.random.choice(("before", "inside", "inside", "after"))
+        return where, self.random.randrange(4), self.random.choice((20, 200, 600, 1_200))
+
+    def _maybe_step(self, by: Crew) -> None:
+        if self.chance(self.weather.step):
+            self._step(by)
+        if self.chance(self.weather.lock):
+            self._on_lock()
+
+    def _on_step(self, who: int) -> None:
+        self._step(None)
+
+    def _step(self, awake: Crew | None) -> None:
+        """Somebody sets the clock; the alarms of all sleepers notice, whoever is awake does not."""
+        ms = self.random.choice((-3, -1, 1, 2, 8)) * self.random.choice((5_000, 400_000, HOUR_MS))
+        self.clock.step(ms)
+        self.stepped_at = self.clock.monotonic_ms()
+        self._ring(awake)
+
+    def _on_lock(self, who: int = 0) -> None:
+        """A foreign program takes the write lock and keeps it."""
+        self.locked_until = self.clock.monotonic_ms() + self.random.choice((60, 3_000, 12_000))
+
+    def _on_pause(self, who: int) -> None:
+        """SIGSTOP, for longer than a lease or not; afterwards it goes on with what it believes to hold."""
+        c = self.crew[who]
+        if c.alive and not c.paused_until:
+            c.paused_until = self.clock.monotonic_ms() + self.random.choice((500, 70_000, 400_000))
+            c.actor.excused_until = c.paused_until
+            self._again(c, c.paused_until)
+
+    def _on_kill(self, who: int) -> None:
+        if self.crew[who].alive:
+            self._bury_later(self.crew[who])
+
+    def _locked_for(self) -> int:
+        return max(0, self.locked_until - self.clock.monotonic_ms())
+
+    def _on_calm(self) -> None:
+        self.calm = True
+        self._ring()
+
+    # what must hold
+
+    def _check_sleepers(self) -> None:
+        """Nobody sleeps past the due of a row that it could take."""
+        now, monotonic = self.clock.now(), self.clock.monotonic_ms()
+        rows = self.judge.connection.execute(
+            "SELECT l.queue, l.name, l.alone, min(t.due) FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
+            "WHERE t.due IS NOT NULL AND t.token IS NULL AND l.name <> 'stranger' GROUP BY l.id"
+        ).fetchall()
+        for queue, name, alone, due in rows:
+            for c in self.crew:
+                if not c.promises(due, queue, name, alone):
+                    continue
+                if c.sleeps_until() > max(monotonic, monotonic + due - now):
+                    raise Broken(f"worker {c.actor.number} sleeps though a {name} in {queue} is due at {due} (now {now})")
+        if self.stepped_at:
+            self._check_leases(now)
+
+    def _check_leases(self, now: int) -> None:
+        """No lease of the dead is longer than was asked for, though the clock was set back. The living renew theirs."""
+        rows = self.judge.connection.execute(
+            "SELECT l.queue, l.name, t.due, t.token >> 32 FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
+            "WHERE t.token IS NOT NULL AND t.due > ?",
+            (now + min(NAMES.values()) + 1_000,),
+        ).fetchall()
+        for queue, name, due, owner in rows:
+            seen = any(c.promises(due, queue, name, 0) for c in self.crew)
+            long = due > now + NAMES[name] + 1_000
+            if long and seen and self.judge.actors[owner].gone_at < self.stepped_at:
+                raise Broken(f"the lease of a {name} lasts until {due} (now {now}), longer than was asked for")
+
+    def _finished(self) -> bool:
+        (left,) = self.judge.connection.execute(
+            "SELECT count(*) FROM nextdue_task WHERE due IS NOT NULL AND name <> 'stranger'"
+        ).fetchone()
+        return not left
+
+    def _check_end(self) -> None:
+        findings = check(self.callers.database)
+        if findings:
+            raise Broken("; ".join(findings))
+        query = self.judge.connection.execute
+        rows = {
+            id: (name, number_of(args), rest, claims)
+            for id, name, args, rest, claims in query("SELECT id, name, args, rest, claims FROM nextdue_task")
+        }
+        runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())
+        keyed = {id for (id,) in query("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
+        for number, id in self.acknowledged.items():
+            if id not in rows and not any(word in runs.get(id, "") for word in ("done", "cancelled")):
+                raise Broken(f"task {id} ({json.dumps(vars(self.jobs[number]))}) is lost")
+        for id, outcomes in runs.items():
+            if outcomes.split(",").count("done") > 1 and id not in keyed:
+                raise Broken(f"task {id} was done twice: {outcomes}")
+        for id, (name, number, rest, claims) in rows.items():
+            if name == STRANGER and claims:
+                raise Broken(f"task {id} of an unknown name was claimed")
+            if name != STRANGER and rest is None:
+                raise Broken(f"task {id} ({vars(self.jobs[number])}) was never finished")
+            self._check_dead(self.jobs[number], rest)
+
+    def _check_dead(self, job: Job, rest: str | None) -> None:
+        if not self.weather.poisons:
+            return
+        if rest == "dead" and not job.poison and job.outcomes[-1] != "gave_up":
+            raise Broken(f"an innocent died: {job}")
+        if job.poison and rest == "dead" and not (len(job.kills) <= MAX_CRASHES and job.kills[-1]):
+            raise Broken(f"a poison task must die after {MAX_CRASHES} kills, the last one alone: {job}")
+        if job.poison and rest == "dead" and self.weather.poisons == 1 and len(job.kills) != MAX_CRASHES:
+            raise Broken(f"a poison task killed {len(job.kills)} workers: {job}")
