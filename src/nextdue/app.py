@@ -89,7 +89,7 @@ class Nextdue:
         retry: Retry | None = None,
         lease: Duration = 300,
         time_limit: Duration | None = None,
-        keep_result: bool | Duration = False,
+        keep_result: bool = False,
         aliases: Sequence[str] = (),
     ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
@@ -98,7 +98,7 @@ class Nextdue:
         name: under which it is stored; its own name by default, without the module. queue, priority (-100..100,
         higher first): defaults for using(). retry: a Retry. lease (s): how long a claim stands without a renewal;
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
-        keep_result: keep the returned value in the run history, True for a day. aliases: former names.
+        keep_result: keep the returned value in the run history, as JSON. aliases: former names.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -116,7 +116,7 @@ class Nextdue:
         retry: Retry | None = None,
         lease: Duration = 300,
         time_limit: Duration | None = None,
-        keep_result: bool | Duration = False,
+        keep_result: Any = False,
         aliases: Any = (),
     ) -> "Task[..., Any]":
         if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
@@ -125,8 +125,8 @@ class Nextdue:
             raise BadDefinition(f"{_place(fn)}: coroutines and generators can't be tasks yet; write a plain function")
         if not isinstance(aliases, str | list | tuple):
             raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
-        if isinstance(keep_result, bool):
-            keep_result = timedelta(days=int(keep_result))
+        if not isinstance(keep_result, bool):
+            raise BadDefinition(f"{_place(fn)}: keep_result must be True or False, not {keep_result!r}")
         options = Options(
             name=fn.__name__ if name is None else name,
             queue=queue,
@@ -134,7 +134,7 @@ class Nextdue:
             retry=Retry() if retry is None else retry,
             lease_ms=duration_ms(lease, "lease"),
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
-            keep_result_ms=duration_ms(keep_result, "keep_result"),
+            keep_result=keep_result,
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
         )
         if options.name == "<lambda>":
@@ -378,7 +378,7 @@ class Handle:
             return store.runs(task=self.id)
 
     def cancel(self) -> bool:
-        """Cancel it if it is waiting; False if it runs or is finished, then nothing changes."""
+        """Cancel it if it is waiting or held; False if it runs or is finished, then nothing changes."""
         with self._app.caller.use() as store:
             return store.cancel(self.id) == "cancelled"
 

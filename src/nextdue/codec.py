@@ -153,7 +153,7 @@ class Signature:
     def _resolve(self) -> list[Any]:
         if self._types is None:
             try:
-                hints = typing.get_type_hints(self.fn)
+                hints = typing.get_type_hints(self.fn, include_extras=True)
             except Exception as exc:
                 raise BadDefinition(f"task {self.name}: its annotations can't be resolved: {exc}") from exc
             self._types = [hints.get(n, Any) for n in self.names]

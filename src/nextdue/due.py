@@ -9,7 +9,6 @@ from functools import partial
 
 import msgspec
 
-from nextdue.clock import MAX_MS
 from nextdue.records import Claim, Ending, Settlement
 from nextdue.task import Options, Retry
 
@@ -72,7 +71,16 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
 
     if ending.kind == "done" and claim.key is None:
-        return Settlement(claim.id, claim.token, "done", ending.ran_ms, forget=True, result=ending.result)
+        return Settlement(
+            claim.id,
+            claim.token,
+            "done",
+            ending.ran_ms,
+            forget=True,
+            reason=ending.reason,
+            message=ending.message,
+            result=ending.result,
+        )
     kept = Settlement(
         claim.id,
         claim.token,
@@ -113,13 +121,13 @@ def renew_every_ms(leases: Iterable[int]) -> int:
     return min(leases, default=0) // 3
 
 
-def may_take_over(steady_ms: int, lease_ms: int) -> bool:
-    """Whether an expired lease of an unknown owner may be believed.
+def believed_lease_ms(steady_ms: int) -> int:
+    """The longest lease whose end is believed by a worker that was steady for so long.
 
-    Only after a third of a lease in which the taker itself saw neither a long wait for the write lock nor a clock
-    step: otherwise it isn't the owner that is late, it is everybody.
+    A third of a lease without a long wait for the write lock and without a clock step is enough. Otherwise it isn't
+    the owner that is late, it is everybody.
     """
-    return steady_ms * 3 >= lease_ms
+    return steady_ms * 3
 
 
 def ahead(finished_lately: int, free: int) -> int:
@@ -130,8 +138,3 @@ def ahead(finished_lately: int, free: int) -> int:
 def holds_for_alone(overdue_ms: int) -> bool:
     """Whether claims pause so that the worker becomes idle for a task that must be tried alone."""
     return overdue_ms % ALONE_TURN_MS >= ALONE_TURN_MS - ALONE_HOLD_MS
-
-
-def clamp(ms: int) -> int:
-    """An instant within what can be shown; sums never overflow."""
-    return min(ms, MAX_MS)

@@ -76,7 +76,7 @@ class Store(Protocol):
         ...
 
     def cancel(self, id: int) -> str:
-        """Cancel a waiting task; answers its state afterwards. A running or finished one stays as it is."""
+        """Cancel a waiting or held task; answers its state afterwards. A running or finished one stays as it is."""
         ...
 
     def close(self) -> None:

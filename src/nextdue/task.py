@@ -105,7 +105,7 @@ class Options:
     retry: Retry = Retry()
     lease_ms: int = 300_000
     time_limit_ms: int | None = None
-    keep_result_ms: int = 0
+    keep_result: bool = False
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

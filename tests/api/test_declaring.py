@@ -311,8 +311,8 @@ def test_a_former_name_still_runs(world):
         ({"time_limit": 0}, BadDefinition, "task plain: the time limit must be over 0"),
         ({"time_limit": -1}, BadTime, "time_limit must not be negative"),
         ({"time_limit": 10**12}, BadTime, "time_limit of .* is probably in milliseconds|so it is probably"),
-        ({"keep_result": None}, BadTime, "keep_result must be"),
-        ({"keep_result": "x"}, BadTime, "keep_result: can't read 'x'"),
+        ({"keep_result": None}, BadDefinition, "keep_result must be"),
+        ({"keep_result": "1h"}, BadDefinition, "keep_result must be True or False, not '1h'"),
         ({"aliases": 5}, BadDefinition, "aliases are a list of former names, not 5"),
         ({"aliases": [5]}, BadDefinition, "an alias must be a str"),
         ({"aliases": None}, BadDefinition, "aliases are a list"),
@@ -336,5 +336,5 @@ def test_what_is_said_of_a_task_can_be_read(nd):
     assert send.__module__ == __name__
     assert repr(send) == f"<task send of {nd.path}>"
     assert (send.options.queue, send.options.priority, send.options.lease_ms) == ("mail", 5, 600_000)
-    assert (send.options.time_limit_ms, send.options.keep_result_ms) == (30_000, 86_400_000)
+    assert (send.options.time_limit_ms, send.options.keep_result) == (30_000, True)
     assert nd.tasks == {"send": send}

@@ -61,12 +61,13 @@ def test_a_running_task_shows_the_end_of_its_lease_and_can_not_be_cancelled(worl
 
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("state", STATES)
-def test_only_a_waiting_task_can_be_cancelled(world, act, state, key):
+def test_only_a_waiting_or_held_task_can_be_cancelled(world, act, state, key):
     handle = in_state(world, act, state, key)
     before = world.sql("SELECT * FROM nextdue_task")
-    assert handle.cancel() is (state in ("waiting", "cancelled"))
-    assert handle.state == ("cancelled" if state == "waiting" else state)
-    if state != "waiting":
+    stops = state in ("waiting", "held")
+    assert handle.cancel() is (stops or state == "cancelled")
+    assert handle.state == ("cancelled" if stops else state)
+    if not stops:
         assert world.sql("SELECT * FROM nextdue_task") == before
     assert world.advance("1h") == {}
 

@@ -42,7 +42,7 @@ class Crew:
         self.alive = False
         self.generation = 0
         self.wake_at = self.limit_at = MAX_MS
-        self.paused_until = 0
+        self.paused_at = self.paused_until = 0
         self.trouble_ms = 0
         self.refused: tuple[int, bool] | None = None
         """How long the next write has to wait for the lock, and whether in vain."""

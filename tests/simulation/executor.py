@@ -86,6 +86,10 @@ class SimExecutor:
         delay = 3_000 + job.number if kind == "snoozed" else None
         return Ending(claim, kind, ran_ms=job.runs_ms, delay_ms=delay)  # type: ignore[arg-type]
 
+    def delay(self, ms: int) -> None:
+        """The process stood still for so long, and its tasks with it."""
+        self.active = {claim: end + ms for claim, end in self.active.items()}
+
     def next_end(self) -> int:
         """When the next task ends by itself, on the clock that nobody sets."""
         return 0 if self._ended else min(self.active.values(), default=MAX_MS)

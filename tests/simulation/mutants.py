@@ -14,6 +14,7 @@ NOW, MAX = "(SELECT now FROM nextdue_now)", "253402300799999"
 Plant = Callable[[pytest.MonkeyPatch], Callable[[SqliteStore], None]]
 MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
 STEPS, PAUSES = Weather(step=0.02), Weather(pause=0.02)
+STEPS_AND_DEATHS = Weather(step=0.02, crash=0.04, unknown=1.0)
 """The weather in which a mutant shows that needs much of one thing."""
 
 
@@ -53,7 +54,7 @@ def untouched(store: SqliteStore) -> None:
 TICK = "worker_setup"
 
 
-@mutant
+@mutant_in(PAUSES)
 def settle_without_token(patch):
     return swapped(TICK, "AND t.token = j.value ->> 1", "AND t.token IS NOT NULL")
 
@@ -110,13 +111,13 @@ def leases_stolen_after_a_clock_step(patch):
     """An expired lease is believed at once."""
 
     def always(self):
-        return {"steady": 1 << 40, "expected": None, **self._clock()}
+        return {"believed": 1 << 60, "expected": self._now(), **self._clock()}
 
     patch.setattr(SqliteStore, "_believed", always)
-    return swapped(TICK, "BETWEEN -1000 AND 1000 THEN NEW.steady ELSE 0 END", "IS NOT 0 THEN NEW.steady END")
+    return untouched
 
 
-@mutant_in(STEPS)
+@mutant_in(STEPS_AND_DEATHS)
 def leases_not_cut_after_a_step_back(patch):
     return swapped("cut_leases", "nextdue_task.token IS NOT NULL", "0")
 
@@ -169,7 +170,9 @@ def purge_deletes_waiting_rows(patch):
 
 @mutant
 def bury_without_counting_the_crash(patch):
-    return swapped(TICK, "token = NULL, crashes = crashes + 1,\n    reason = 'worker_died'", "token = NULL,\n    reason = 'x'")
+    return swapped(
+        TICK, "token = NULL, crashes = crashes + 1,\n    reason = 'worker_died'", "token = NULL,\n    reason = 'x'"
+    )
 
 
 @mutant
@@ -180,7 +183,9 @@ def bury_takes_every_workers_rows(patch):
 
 @mutant
 def look_ignores_a_lane(patch):
-    return swapped("look", "FROM nextdue_open o WHERE NOT o.alone", "FROM nextdue_open o WHERE NOT o.alone AND o.lane <> 3")
+    return swapped(
+        "look", "FROM nextdue_open o WHERE NOT o.alone", "FROM nextdue_open o WHERE NOT o.alone AND o.lane <> 3"
+    )
 
 
 @mutant
@@ -190,8 +195,11 @@ def look_counts_what_no_tick_claims(patch):
 
 @mutant
 def claims_of_unknown_names(patch):
-    return swapped("serve", "n.value, l.alone FROM nextdue_lane l CROSS JOIN json_each(:leases) n ON n.key = l.name",
-        "60000, l.alone FROM nextdue_lane l")
+    return swapped(
+        "serve",
+        "n.value, l.alone FROM nextdue_lane l CROSS JOIN json_each(:leases) n ON n.key = l.name",
+        "60000, l.alone FROM nextdue_lane l",
+    )
 
 
 @mutant
@@ -221,14 +229,12 @@ def never_dead_by_crashes(patch):
 
 @mutant
 def cancel_takes_a_running_row(patch):
-    swap = swapped("caller_setup", "WHERE id = NEW.id AND due IS NOT NULL AND token IS NULL;", "WHERE id = NEW.id;")
+    swap = swapped("caller_setup", " AND token IS NULL;\n  DELETE", ";\n  DELETE")
 
     def mutate(store: SqliteStore) -> None:
         swap(store)
         script = store.database.sql["caller_setup"].replace("due = NULL, rest", "due = NULL, token = NULL, rest")
-        store.database._connection.executescript(
-            "DROP TRIGGER nextdue_cancel_do; DROP VIEW nextdue_cancel;" + script
-        )
+        store.database._connection.executescript("DROP TRIGGER nextdue_cancel_do; DROP VIEW nextdue_cancel;" + script)
 
     return mutate
 

@@ -24,5 +24,3 @@ def test_the_simulation_catches(name, tmp_path, monkeypatch, record_property):
         finally:
             world.close()
     pytest.fail(f"{SEEDS} worlds did not see {name}")
-
-

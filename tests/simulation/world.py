@@ -174,6 +174,7 @@ class World:
         if c.paused_until:
             if now < c.paused_until:
                 return self._again(c, c.paused_until)
+            c.executor.delay(now - c.paused_at)
             c.paused_until, c.actor.excused_until = 0, now
         elif self.chance(self.weather.pause):
             return self._on_pause(who)
@@ -262,7 +263,9 @@ class World:
 
     def _job(self, name: str, queue: str) -> Job:
         number = len(self.jobs)
-        outcomes = self.random.choice((["done"],) * 4 + (["failed", "done"], ["snoozed", "failed", "done"], ["gave_up"]))
+        outcomes = self.random.choice(
+            (["done"],) * 4 + (["failed", "done"], ["snoozed", "failed", "done"], ["gave_up"])
+        )
         # Few are longer than their lease: were all slots held by them, nobody would take anything.
         long = NAMES.get(name, 0) * 2
         runs = long if len(self.jobs) % 16 == 3 else self.random.choice((0, 3, 40, 500, 500, 4_000))
@@ -351,7 +354,8 @@ class World:
         """SIGSTOP, for longer than a lease or not; afterwards it goes on with what it believes to hold."""
         c = self.crew[who]
         if c.alive and not c.paused_until:
-            c.paused_until = self.clock.monotonic_ms() + self.random.choice((500, 70_000, 400_000))
+            c.paused_at = self.clock.monotonic_ms()
+            c.paused_until = c.paused_at + self.random.choice((500, 70_000, 400_000))
             c.actor.excused_until = c.paused_until
             self._again(c, c.paused_until)
 
@@ -380,7 +384,9 @@ class World:
                 if not c.promises(due, queue, name, alone):
                     continue
                 if c.sleeps_until() > max(monotonic, monotonic + due - now):
-                    raise Broken(f"worker {c.actor.number} sleeps though a {name} in {queue} is due at {due} (now {now})")
+                    raise Broken(
+                        f"worker {c.actor.number} sleeps though a {name} in {queue} is due at {due} (now {now})"
+                    )
         if self.stepped_at:
             self._check_leases(now)
 

@@ -56,13 +56,13 @@ def show(args: argparse.Namespace) -> int:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """Cancel a waiting task; exit code 1 if there is nothing left to cancel."""
+    """Cancel a waiting or held task; exit code 1 if there is nothing left to cancel."""
     _, store, view = one(args.words)
     try:
-        state = store.cancel(view.id) if view.state == "waiting" else view.state
+        state = store.cancel(view.id) if view.state in ("waiting", "held") else view.state
     finally:
         store.close()
-    cancelled = state == "cancelled" and view.state == "waiting"
+    cancelled = state == "cancelled" and view.state in ("waiting", "held")
     said = {
         "cancelled": "was cancelled before" if view.state == "cancelled" else "is cancelled",
         "running": "is running; it is left alone",

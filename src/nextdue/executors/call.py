@@ -117,8 +117,6 @@ def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
         return Ending(claim, "unfit", ran_ms=0, reason="arguments", message=failure_message(exc))
     try:
         result = definition.fn(context, *args, **kwargs) if definition.wants_context else definition.fn(*args, **kwargs)
-        text = result_text(result, claim.name) if options.keep_result_ms else None
-        return Ending(claim, "done", ran_ms=0, result=text)
     except Snooze as snooze:
         return Ending(claim, "snoozed", ran_ms=0, delay_ms=snooze.delay_ms)
     except BaseException as exc:  # SystemExit and CancelledError too: they are the task's failures, not ours
@@ -131,3 +129,13 @@ def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
             reason=options.retry.reason(exc),
             message=failure_message(exc),
         )
+    return _done(claim, result, definition.options.keep_result)
+
+
+def _done(claim: Claim, result: Any, keep: bool) -> Ending:
+    if not keep:
+        return Ending(claim, "done", ran_ms=0)
+    try:
+        return Ending(claim, "done", ran_ms=0, result=result_text(result, claim.name))
+    except BaseException as exc:  # the effect is out, so this must not be a failure, which would repeat it
+        return Ending(claim, "done", ran_ms=0, reason="result", message=failure_message(exc))

@@ -7,7 +7,7 @@
 -- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
 -- :define max 253402300799999
 -- :define now (SELECT now FROM nextdue_now)
--- :define steady (SELECT steady FROM nextdue_now)
+-- :define believed (SELECT believed FROM nextdue_now)
 -- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
 
 -- :name now
@@ -72,7 +72,7 @@ DELETE FROM nextdue_worker WHERE id = :worker
 
 -- The temporary objects of a worker's connection.
 -- :name worker_setup
-CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, steady INTEGER NOT NULL);
+CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_open(lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
@@ -82,12 +82,12 @@ CREATE TEMP TABLE nextdue_claimed(id INTEGER NOT NULL, taken INTEGER NOT NULL);
 
 CREATE TEMP VIEW nextdue_tick AS
 SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS worker, NULL AS token, NULL AS slots, NULL AS ahead, NULL AS fair,
-  NULL AS alone, NULL AS until, NULL AS steady, NULL AS expected, NULL AS renewed, NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
+  NULL AS alone, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed, NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
 
 CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
 BEGIN
   INSERT OR REPLACE INTO nextdue_now
-    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.steady ELSE 0 END
+    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
   DELETE FROM nextdue_claimed;
   DELETE FROM nextdue_settled;
@@ -148,18 +148,18 @@ BEGIN
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
-          AND (n.token IS NULL OR o.lease <= 3 * {steady})
+          AND (n.token IS NULL OR o.lease <= {believed})
         ORDER BY n.due, n.id LIMIT 1)
       WHERE o.alone = NEW.alone
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, t.token IS NOT NULL, t.crashes > 0
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
-         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= 3 * {steady})
+         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
          ORDER BY n.id LIMIT 1),
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due > m.due AND n.due <= min({now}, coalesce(NEW.until, {max}))
-           AND (n.token IS NULL OR m.lease <= 3 * {steady})
+           AND (n.token IS NULL OR m.lease <= {believed})
          ORDER BY n.due, n.id LIMIT 1))
       ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
     )
@@ -178,7 +178,7 @@ BEGIN
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
-CREATE TEMP VIEW nextdue_bury AS SELECT NULL AS now, NULL AS worker, NULL AS keep_rows;
+CREATE TEMP VIEW nextdue_bury AS SELECT NULL AS now, NULL AS worker, NULL AS backoffs, NULL AS keep_rows;
 CREATE TEMP TRIGGER nextdue_bury_do INSTEAD OF INSERT ON nextdue_bury
 BEGIN
   INSERT OR REPLACE INTO nextdue_now VALUES (1, coalesce(NEW.now, {clock}), 0);
@@ -188,16 +188,16 @@ BEGIN
     SELECT id, name, key, claims, scheduled_for, {now}, 'crashed', 'worker_died', 'its worker died', NEW.worker
     FROM nextdue_task WHERE token {mine} AND NEW.keep_rows > 0;
   UPDATE nextdue_task SET
-    due = min({now} + (250 << min(crashes, 12)), {max}), token = NULL, crashes = crashes + 1,
+    due = min({now} + (NEW.backoffs ->> min(crashes, json_array_length(NEW.backoffs) - 1)), {max}), token = NULL, crashes = crashes + 1,
     reason = 'worker_died', message = 'its worker died'
   WHERE token {mine};
   DELETE FROM nextdue_worker WHERE id = NEW.worker;
 END
 
 -- :name tick
-INSERT INTO nextdue_tick(now, done, settlements, worker, token, slots, ahead, fair, alone, until, steady, expected, renewed,
+INSERT INTO nextdue_tick(now, done, settlements, worker, token, slots, ahead, fair, alone, until, believed, expected, renewed,
   renew_every, keep_rows, keep_ms)
-VALUES (:now, :done, :settlements, :worker, :token, :slots, :ahead, :fair, :alone, :until, :steady, :expected, :renewed,
+VALUES (:now, :done, :settlements, :worker, :token, :slots, :ahead, :fair, :alone, :until, :believed, :expected, :renewed,
   :renew_every, :keep_rows, :keep_ms)
 
 -- What the tick did, as one row: each row more would be one return to Python more.
@@ -220,7 +220,7 @@ SELECT json_group_array(json_array(id, token)) FROM nextdue_task
 WHERE token BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
 
 -- :name bury
-INSERT INTO nextdue_bury(now, worker, keep_rows) VALUES (:now, :worker, :keep_rows)
+INSERT INTO nextdue_bury(now, worker, backoffs, keep_rows) VALUES (:now, :worker, :backoffs, :keep_rows)
 
 -- :name buried
 SELECT json_group_array(id) FROM nextdue_buried
@@ -242,19 +242,19 @@ SELECT coalesce(:now, {clock}),
   (SELECT min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= 3 * :steady OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE NOT o.alone),
   (SELECT min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= 3 * :steady OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   (SELECT coalesce(max(id), 0) FROM nextdue_lane)
 
 -- The shortest lease among those that have expired but can't be believed yet.
 -- :name doubted
 SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
-WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > 3 * :steady
+WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed
 
 -- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases
@@ -294,10 +294,10 @@ CREATE TEMP TRIGGER nextdue_cancel_do INSTEAD OF INSERT ON nextdue_cancel
 BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome)
     SELECT id, name, key, claims, coalesce(scheduled_for, due), coalesce(NEW.now, {clock}), 'cancelled'
-    FROM nextdue_task WHERE id = NEW.id AND due IS NOT NULL AND token IS NULL AND NEW.keep_rows > 0;
+    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest = 'held') AND token IS NULL AND NEW.keep_rows > 0;
   UPDATE nextdue_task SET
     due = NULL, rest = 'cancelled', gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
-  WHERE id = NEW.id AND due IS NOT NULL AND token IS NULL;
+  WHERE id = NEW.id AND (due IS NOT NULL OR rest = 'held') AND token IS NULL;
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
 END
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from nextdue import due
 from nextdue.records import (
     Claim,
     Look,
@@ -29,6 +30,9 @@ KEEP_ROWS = 100_000
 KEEP_MS = 30 * 86_400_000
 """How long they are kept."""
 
+BACKOFFS = msgspec.json.encode([due.crash_backoff_ms(crashes) for crashes in range(1, 14)]).decode()
+"""The waits after a task's 1st, 2nd ... crash."""
+
 _claims = msgspec.json.Decoder(list[Claim])
 _ids = msgspec.json.Decoder(list[int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
@@ -37,7 +41,7 @@ _json = msgspec.json.Encoder()
 
 def _is_plain(settlement: Settlement) -> bool:
     """Done, with nothing to be kept but the fact."""
-    return settlement.forget and settlement.result is None
+    return settlement.forget and settlement.result is None and settlement.message is None
 
 
 def _monotonic_ms() -> int:
@@ -202,19 +206,21 @@ class SqliteStore:
     def look(self) -> Look:
         while True:
             believed = self._believed()
-            now, due, alone_due, lanes = self.database.read("look", believed)
+            now, nearest, alone_due, lanes = self.database.read("look", believed)
             if lanes == self._lanes:
                 break
             self._open_lanes(lanes)
         self._saw(now)
         doubted = self.database.read("doubted", believed)[0]
         retry_at = None if doubted is None else now + max(1, doubted // 3 + 1 - self.steady.ms())
-        return Look(now, due, alone_due, retry_at)
+        return Look(now, nearest, alone_due, retry_at)
 
     def bury(self) -> list[int]:
         buried: list[int] = []
         for worker in self.lives.dead():
-            self.database.write("bury", {"worker": worker, "keep_rows": self.keep_rows, **self._clock()})
+            self.database.write(
+                "bury", {"worker": worker, "backoffs": BACKOFFS, "keep_rows": self.keep_rows, **self._clock()}
+            )
             buried += _ids.decode(self.database.read("buried", {})[0])
             self.lives.forget(worker)
         return buried
@@ -243,7 +249,8 @@ class SqliteStore:
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""
         expected = self.steady.expected_ms()
-        return {"steady": self.steady.ms() if expected is not None else 0, "expected": expected, **self._clock()}
+        steady_ms = 0 if expected is None else self.steady.ms()
+        return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self._clock()}
 
     def _clock(self) -> dict[str, int | None]:
         return {"now": self._now() if self._now else None}
