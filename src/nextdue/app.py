@@ -321,9 +321,8 @@ class Call(Generic[P]):
         put = self._put
         if put.key is not None:
             raise BadDefinition(f"task {put.name}: one key can't be held by many tasks; enqueue them one by one")
-        encode = self._definition.signature.encode
-        texts = [encode(args if type(args) is tuple else _tuple(put.name, args), {}) for args in calls]
-        ids = self._app.caller.put_many(put, texts)
+        tuples = [args if type(args) is tuple else _tuple(put.name, args) for args in calls]
+        ids = self._app.caller.put_many(put, self._definition.signature.encode_many(tuples), len(tuples))
         return [Handle(self._app, id, put.name, None, created=True) for id in ids]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":

@@ -66,6 +66,37 @@ class Signature:
         self._compare(list(named.values()), list(self._decode_object(text).values()), list(named))
         return text
 
+    def encode_many(self, calls: list[tuple[Any, ...]]) -> str:
+        """The JSON array of many calls, each proven as by encode(). Raises BadArguments with the call's index."""
+        text = self._encode_alike(calls)
+        if text is None:
+            text = f"[{','.join(self._encode_nth(n, args) for n, args in enumerate(calls))}]"
+        return text
+
+    def _encode_alike(self, calls: list[tuple[Any, ...]]) -> str | None:
+        """All of them in one go; None unless they are small, of one length, and prove right at once."""
+        counts = {len(args) for args in calls}
+        if len(counts) != 1:
+            return None
+        (count,) = counts
+        try:
+            self._array_decoder(count)
+            if True in self._loose[:count]:
+                return None
+            raw = _encoder.encode(calls)
+            if len(raw) > MAX_BYTES or b"\\u0000" in raw:
+                return None
+            back = msgspec.json.decode(raw, type=list[tuple[tuple(self._resolve()[:count])]])  # type: ignore[misc]
+            return raw.decode() if back == calls else None
+        except (BadArguments, TypeError, ValueError, OverflowError, RecursionError):
+            return None  # one by one, to say which call is wrong
+
+    def _encode_nth(self, number: int, args: tuple[Any, ...]) -> str:
+        try:
+            return self.encode(args, {})
+        except BadArguments as exc:
+            raise BadArguments(f"call {number}: {exc}") from None
+
     def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
         """The (args, kwargs) of a stored text. Raises BadArguments if it no longer fits the function."""
         try:

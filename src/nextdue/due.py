@@ -63,7 +63,7 @@ def on_claim(claim: Claim) -> Settlement | None:
         message = "its worker died repeatedly; it is now tried alone"
         verdict = Settlement(claim.id, claim.token, "released", delay_ms=0, message=message)
     return msgspec.structs.replace(
-        verdict, attempts=claim.attempts, crashes=claim.crashes, alone=True, reason="worker_died"
+        verdict, attempts=claim.attempts, crashes=claim.crashes, alone=True, reason="worker_died", name=claim.name
     )
 
 
@@ -80,6 +80,7 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
             reason=ending.reason,
             message=ending.message,
             result=ending.result,
+            name=claim.name,
         )
     kept = Settlement(
         claim.id,
@@ -92,6 +93,7 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
         reason=ending.reason,
         message=ending.message,
         result=ending.result,
+        name=claim.name,
     )
     settlement = partial(msgspec.structs.replace, kept)
     match ending.kind:

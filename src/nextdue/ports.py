@@ -24,8 +24,11 @@ class Store(Protocol):
         """
         ...
 
-    def put_many(self, like: Put, args: Sequence[str]) -> tuple[range, bool]:
-        """Store many unkeyed tasks that differ in nothing but their arguments: all of them or none."""
+    def put_many(self, like: Put, calls: str, count: int) -> tuple[range, bool]:
+        """Store many unkeyed tasks that differ in nothing but their arguments: all of them or none.
+
+        `calls` is a JSON array of `count` arrays of arguments. Answers their ids, and whether to ring.
+        """
         ...
 
     def enlist(self) -> int:

@@ -63,6 +63,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reason: str | None = None
     message: str | None = None
     result: str | None = None
+    name: str = ""
+    """For people; the store doesn't need it."""
 
 
 class Put(NamedTuple):

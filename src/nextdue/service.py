@@ -114,7 +114,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held"):
-                log.warning("task %d %s (%s): %s", s.id, s.outcome, s.reason, s.message)
+                message = s.message or ""
+                reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
+                log.warning("%s #%d %s: %s%s", s.name, s.id, s.outcome, reason, message)
         if self._hook is not None:
             try:
                 self._hook(settlements)

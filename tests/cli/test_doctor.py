@@ -49,7 +49,7 @@ def test_a_healthy_file(shop, cli):
 @pytest.mark.parametrize(
     ("version", "level"), [((3, 40, 1), "warn"), ((3, 44, 6), "ok"), ((3, 51, 3), "ok"), ((3, 51, 2), "warn")]
 )
-def test_the_wal_reset_bug_is_told_with_what_it_takes(version, level):
+def test_the_wal_reset_bug_is_told_with_what_it_takes(version, level):  # F060
     finding = doctor._sqlite(version)
     assert finding.level == level
     if level == "warn":
@@ -60,9 +60,19 @@ def test_the_wal_reset_bug_is_told_with_what_it_takes(version, level):
 
 @pytest.mark.parametrize(
     ("kind", "level"),
-    [("ext4", "ok"), ("", "ok"), ("nfs4", "bad"), ("fuse.sshfs", "bad"), ("overlay", "warn"), ("tmpfs", "warn")],
+    [
+        ("ext4", "ok"),
+        ("", "ok"),
+        ("nfs4", "bad"),
+        ("virtiofs", "bad"),
+        ("9p", "bad"),
+        ("cifs", "bad"),
+        ("fuse.sshfs", "bad"),
+        ("overlay", "warn"),
+        ("tmpfs", "warn"),
+    ],
 )
-def test_file_systems(kind, level):
+def test_file_systems(kind, level):  # F061
     assert doctor._file_system(kind).level == level
 
 
@@ -126,7 +136,7 @@ def test_workers_alive_dead_unknown_and_strays(shop, cli):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who holds a lock")
-def test_a_reader_that_stays_is_named(shop, cli):
+def test_a_reader_that_stays_is_named(shop, cli):  # F059
     shop.nd.tasks["receipt"].enqueue(1)
     script = (
         f"import sqlite3; c = sqlite3.connect({str(shop.path)!r}, isolation_level=None); c.execute('BEGIN');"

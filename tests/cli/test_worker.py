@@ -67,7 +67,7 @@ def test_the_applications_own_logging_shows_each_line_once(shop):
     shop.nd.tasks["receipt"].enqueue(13)
     code, _, err = shop.run("worker", "app:nd", "--once")
     assert code == 0
-    assert err.startswith("own task 1 failed")
+    assert err.startswith("own receipt #1 failed")
     assert err.count("unlucky") == 1
 
 
@@ -82,7 +82,7 @@ def test_logging_set_up_late_shows_each_line_once_too(shop):
         """, "app.py")  # fmt: skip
     shop.sql("INSERT INTO nextdue_tasks(name) VALUES ('late')")
     _, _, err = shop.run("worker", "app:nd", "--once")
-    assert err == "own task 1 failed (ValueError): ValueError: unlucky\n"
+    assert err == "own late #1 failed: ValueError: unlucky\n"
 
 
 def test_only_the_queues_that_were_asked_for(shop):

@@ -82,10 +82,10 @@ class Caller:
         assert entry.answer is not None
         return entry.answer
 
-    def put_many(self, like: Put, args: Sequence[str]) -> range:
+    def put_many(self, like: Put, calls: str, count: int) -> range:
         """Store many tasks that differ in their arguments only."""
         with self.use() as store:
-            ids, ring = store.put_many(like, args)
+            ids, ring = store.put_many(like, calls, count)
             if ring:
                 self._ring()
         return ids

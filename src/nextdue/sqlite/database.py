@@ -71,6 +71,7 @@ class Database:
         self._careful = wal_reset_bug(sqlite3.sqlite_version_info)
         self._second: sqlite3.Connection | None = None
         self._file = files.identity(path)
+        self._wal_file: files.Identity | None = None
         if forks.severed(path):
             raise self._gone()
         self.using = threading.RLock()
@@ -167,6 +168,9 @@ class Database:
         if self._pid != os.getpid():
             return
         with self.using:
+            if self._moved():
+                forks.keep(self)
+                return
             try:
                 if self._careful:
                     self._checkpoint()
@@ -227,8 +231,13 @@ class Database:
 
         An unlinked or replaced file takes commits silently; whoever is told OK must find them by the path.
         """
-        if files.identity(self.path) != self._file or files.identity(self.wal) != self._wal_file:
+        if self._moved():
             raise self._gone()
+
+    def _moved(self) -> bool:
+        return files.identity(self.path) != self._file or (
+            self._wal_file is not None and files.identity(self.wal) != self._wal_file
+        )
 
     def _gone(self) -> StoreGone:
         return StoreGone(
@@ -238,10 +247,8 @@ class Database:
 
     def _checkpoint(self) -> None:
         """Move the WAL into the database while nobody can write, on SQLite versions with the WAL-reset bug."""
-        try:
-            size = os.stat(self.wal).st_size
-        except OSError:
-            return
+        found = files.status(self.wal)
+        size = found[2] if found else 0
         if size <= self._wal_limit:  # journal_size_limit leaves the file at just this size when the WAL begins anew
             return
         self._wal_limit = size + WAL_BYTES  # what fails now is tried again when the WAL has grown by as much
@@ -267,7 +274,7 @@ class Database:
     def _translated(self, exc: sqlite3.Error) -> StoreError:
         """The sqlite3 error as one of ours."""
         code = getattr(exc, "sqlite_errorcode", 0) or 0
-        if files.identity(self.path) != self._file:
+        if self._moved():
             return self._gone()
         match code & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

@@ -13,6 +13,7 @@ SHARED = frozenset(
     )
 )
 """File systems on which locks or shared memory are not coherent, so that WAL would corrupt the file."""
+LINUX = sys.platform.startswith("linux")
 FLEETING = frozenset({"tmpfs", "ramfs", "overlay"})
 """File systems whose content goes with a restart or the next deploy."""
 
@@ -81,8 +82,18 @@ Identity = tuple[int, int]
 
 def identity(path: Path) -> Identity | None:
     """Device and inode: the same as long as it is the same file. None if there is no file."""
+    found = status(path)
+    return None if found is None else found[:2]
+
+
+def status(path: Path) -> tuple[int, int, int] | None:
+    """Device, inode and size of a file. None if there is no file."""
+    if LINUX:
+        from nextdue.sqlite import linux  # here, for `import nextdue` shall not load ctypes
+
+        return linux.status(path)
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size

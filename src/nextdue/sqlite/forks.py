@@ -9,6 +9,7 @@ So a fork waits until no statement of ours runs. The child takes at once, in its
 it holds, and keeps the inherited connections, unused, for as long as it lives. The parent goes on when that is done.
 """
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -65,6 +66,13 @@ def severed(path: Path) -> bool:
     return path in _severed
 
 
+def keep(connection: object) -> None:
+    """Never close it, not even when the interpreter ends: SQLite would delete a WAL that is no longer its own."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
 def _identities(path: Path) -> tuple[Identity | None, ...]:
     return tuple(identity(file) for file in (path, beside(path, "-shm"), beside(path, "-wal")))
 
@@ -99,6 +107,7 @@ def _in_child() -> None:
         _kept.append(connection)
         if not _take_over(connection.path, then):
             _severed.add(connection.path)
+            keep(connection)
     for end in _pipe:
         os.close(end)
     _pipe.clear()
@@ -116,4 +125,12 @@ def _take_over(path: Path, then: tuple[Identity | None, ...]) -> bool:
     return False
 
 
+def _at_exit() -> None:
+    """The interpreter closes what is still open, and never asks whether the files are still there."""
+    for connection, then in list(_files.items()):
+        if _identities(connection.path) != then:
+            keep(connection)
+
+
+atexit.register(_at_exit)
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

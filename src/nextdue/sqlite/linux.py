@@ -1,6 +1,6 @@
-"""inotify and timerfd by a few lines of ctypes (the os module has timerfd only from 3.13, inotify never).
+"""inotify, timerfd and statx by a few lines of ctypes (the os module has timerfd only from 3.13, the others never).
 
-Sources: inotify(7), timerfd_create(2), <sys/inotify.h>, <sys/timerfd.h>.
+Sources: inotify(7), timerfd_create(2), statx(2), <sys/inotify.h>, <sys/timerfd.h>, <linux/stat.h>.
 """
 
 import ctypes
@@ -84,3 +84,23 @@ class Timer:
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.fd)
+
+
+_AT_FDCWD = -100
+_STATX_INO_AND_SIZE = 0x300
+_STATUS = struct.Struct("32x Q Q 88x I I 112x")
+_held = ctypes.PyDLL(None)
+"""The same library, called without letting go of the interpreter: with busy threads that costs 5 ms a call."""
+
+
+def status(path: Path) -> tuple[int, int, int] | None:
+    """Device, inode and size of a file; None if there is none or it can't be told.
+
+    os.stat would ask for the times as well. Since Linux 6.13 whoever asks makes the next write record a finer one,
+    which makes each commit of the WAL a third dearer (measured 2026-11-30 on ext4, Linux 6.18: 258 against 193 us).
+    """
+    found = ctypes.create_string_buffer(_STATUS.size)
+    if _held.statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_INO_AND_SIZE, found) != 0:
+        return None
+    inode, size, major, minor = _STATUS.unpack(found.raw)
+    return os.makedev(major, minor), inode, size

@@ -39,13 +39,13 @@ ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
 WHERE nextdue_task.rest IN ('dead', 'cancelled')
   OR (nextdue_task.rest = 'done' AND nextdue_task.gone_at <= excluded.created)
 
--- Many tasks that differ in their arguments only: :args is a JSON array of them.
+-- Many tasks that differ in their arguments only: :calls is a JSON array of them.
 -- :name put_many
 INSERT INTO nextdue_task(lane, name, due, args, created)
 SELECT :lane, :name,
   min(coalesce(:due, coalesce(:now, {clock}) + :delay + (:delay > 0)), {max}),
   value, coalesce(:now, {clock})
-FROM json_each(:args)
+FROM json_each(:calls)
 
 -- The ring rule: whether one of these rows is the nearest of its lane. It may be read after the commit: whoever is
 -- hidden by an earlier row is covered by that row's own ring, or by the sleep computed from it. Of rows with one due

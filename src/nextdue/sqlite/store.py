@@ -90,11 +90,10 @@ class SqliteStore:
         answers = [stored[i] for i in range(len(puts))]
         return answers, self._nearest([s.id for s in answers if s.created])
 
-    def put_many(self, like: Put, args: Sequence[str]) -> tuple[range, bool]:
-        if not args:
+    def put_many(self, like: Put, calls: str, count: int) -> tuple[range, bool]:
+        if not count:
             return range(0), False
         lane = self._lane(like)
-        text = f"[{','.join(args)}]"
         cursor = self.database.write(
             "put_many",
             {
@@ -102,12 +101,12 @@ class SqliteStore:
                 "name": like.name,
                 "due": like.due_ms,
                 "delay": like.delay_ms,
-                "args": text,
+                "calls": calls,
                 **self._clock(),
             },
         )
         last = cursor.lastrowid or 0
-        return range(last - len(args) + 1, last + 1), self._nearest([last - len(args) + 1])
+        return range(last - count + 1, last + 1), self._nearest([last - count + 1])
 
     def cancel(self, id: int) -> str:
         before = self.database.changes()
@@ -207,10 +206,11 @@ class SqliteStore:
         while True:
             believed = self._believed()
             now, nearest, alone_due, lanes = self.database.read("look", believed)
-            if lanes == self._lanes:
-                break
-            self._open_lanes(lanes)
-        self._saw(now)
+            opened = lanes != self._lanes
+            if opened:
+                self._open_lanes(lanes)
+            if not (self._saw(now) or opened):
+                break  # else what was read goes by other lanes, or by leases that a clock step made look expired
         doubted = self.database.read("doubted", believed)[0]
         retry_at = None if doubted is None else now + max(1, doubted // 3 + 1 - self.steady.ms())
         return Look(now, nearest, alone_due, retry_at)
@@ -237,9 +237,12 @@ class SqliteStore:
         self.database.temporary("serve", self._served)
         self._lanes = lanes
 
-    def _saw(self, now: int) -> None:
-        if self.steady.saw(now) < 0:
+    def _saw(self, now: int) -> bool:
+        """Whether the clock was set since it was last seen."""
+        step = self.steady.saw(now)
+        if step < 0:
             self._cut_leases()
+        return step != 0
 
     def _cut_leases(self) -> None:
         """No lease of the dead or the unknown is longer than what was asked; the living see to theirs."""
