@@ -114,7 +114,7 @@ class Program:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"process {self.pid} did not end within {seconds} s:\n{self.text}") from None
-        self._reader.join(2)
+        self._reader.join(0.3)  # a child of it may hold the pipe open
         return code
 
     def clean_up(self) -> None:

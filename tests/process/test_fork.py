@@ -102,11 +102,16 @@ def work(n: int) -> None: ...
 if __name__ == "__main__":
     import signal
     work.enqueue_many([(n,) for n in range(20_000)])
+    store = nd.open_store()
+    def look():
+        while True:
+            store.quiet()       # as a worker does before each sleep
+    threading.Thread(target=look, daemon=True).start()
     with nd.working():
         for turn in range(40):
             child = os.fork()
             if not child:
-                signal.alarm(5)     # a child that hangs is killed, and its code isn't 0
+                signal.alarm(4)     # a child that hangs or finds the lock taken is killed: its code isn't 0
                 work.enqueue(turn)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0, turn

@@ -97,9 +97,9 @@ def test_a_worker_waits_for_space(small: Place) -> None:
     worker.says("waiting for it", 10)
     before = cpu_s(worker.pid)
     with contextlib.suppress(AssertionError):
-        until(lambda: not worker.alive(), 2)
+        until(lambda: not worker.alive(), 1)
     assert worker.alive(), worker.text
-    assert cpu_s(worker.pid) - before < 0.2
+    assert cpu_s(worker.pid) - before < 0.1
     (small.folder / "ballast").unlink()
     worker.says("work goes on", 10)
     until(lambda: len(notes(small)) == 50)

@@ -1,5 +1,6 @@
 """The database deleted, moved, replaced or opened by others under us: an error, never a silent OK."""
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -81,7 +82,7 @@ except shop.StoreGone:
     assert text == "gone"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["delete", "replace", "wal", "all_three"])
 def test_a_worker_ends_with_an_error(place: Place, way: str) -> None:
     """F066, law 1: a worker whose file went away says so at its next touch, and its exit code isn't 0."""
     with_old_copy(place)
@@ -124,7 +125,8 @@ def test_user_code_that_opens_and_closes_the_file_loses_nothing_silently(place: 
 import os, shop, subprocess, sys
 shop.work.using(delay=3600).enqueue(0)
 open(shop.HERE / "shop.db", "rb").close()
-subprocess.run(["sqlite3", str(shop.HERE / "shop.db"), "select 1"], check=True, stdout=subprocess.DEVNULL)
+look = ["sqlite3", str(shop.HERE / "shop.db"), "select count(*) from sqlite_master"]
+subprocess.run(look, check=True, stdout=subprocess.DEVNULL)
 accepted = 0
 for n in range(100):
     try:
@@ -155,16 +157,53 @@ def copies(n: int) -> None:
     place.does("import shop; shop.copies.enqueue(1)")
     worker = place.python("import shop; print('ready', flush=True); shop.nd.run()")
     place.noted("copied")
-    subprocess.run(["sqlite3", str(place.db), "select 1"], check=True, capture_output=True)
-    accepted = int(place.does("import shop; shop.work.enqueue_many([(n,) for n in range(50)]); print(50)"))
-    until(lambda: not worker.alive() or place.left() == 0, 10)
-    if worker.alive():
-        assert worker.terminate() == 0
-    else:
+    subprocess.run(["sqlite3", str(place.db), "select count(*) from sqlite_master"], check=True, capture_output=True)
+    place.does("import shop; shop.work.enqueue_many([(n,) for n in range(50)])")
+    # Who asks the file here would be one more program that opens and closes it, at any instant.
+    until(lambda: not worker.alive() or len(place.notes()) > 50, 10, place.said)
+    worker.send(signal.SIGTERM)
+    if worker.ends(10):
         worker.says("StoreGone")
-        place.worker()
-        place.empties()
-    assert len({line for line in place.notes() if line.startswith("work")}) == accepted
+    second = place.worker()
+    place.empties()
+    assert second.terminate() == 0
+    assert {line for line in place.notes() if line.startswith("work")} == {f"work {n}" for n in range(50)}
+    done = "SELECT count(DISTINCT task) FROM nextdue_runs WHERE outcome = 'done'"
+    assert place.one(done) == 51
+    place.checked()
+
+
+@pytest.mark.parametrize("end", ["shop.nd.close()", "pass"])
+@pytest.mark.parametrize("touch", [True, False])
+def test_a_process_whose_wal_went_leaves_that_of_others_alone(place: Place, end: str, touch: bool) -> None:
+    """F055, law 1: its end must not delete the WAL that others began meanwhile and that a kill -9 left behind."""
+    place.script(SHOP)
+    place.does("import shop; shop.work.using(delay=3600).enqueue(0)")
+    victim = place.python(f"""
+import shop, signal
+with shop.nd.caller.use() as store:
+    open(shop.HERE / "shop.db", "rb").close()
+    print("open", flush=True)
+    shop.until(lambda: (shop.HERE / "notes").exists())
+if {touch}:
+    try:
+        shop.work.enqueue(1)
+    except shop.StoreGone:
+        print("gone", flush=True)
+{end}
+""")
+    victim.says("open")
+    subprocess.run(["sqlite3", str(place.db), "select count(*) from sqlite_master"], check=True, capture_output=True)
+    killed = place.python("""
+import os, shop
+shop.work.using(delay=3600).enqueue_many([(n,) for n in range(50)])
+shop.note("killed")
+os.kill(os.getpid(), 9)
+""")
+    killed.ends()
+    assert victim.ends() == 0
+    assert ("gone" in victim.text) == touch
+    assert place.one("SELECT count(*) FROM nextdue_tasks") == 51
     place.checked()
 
 

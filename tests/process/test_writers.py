@@ -135,7 +135,10 @@ atexit.register(lambda: ran and note("ran", *ran))
 
 
 def test_a_lock_held_for_longer_than_the_lease_steals_nothing(place: Place) -> None:
-    """F052, law 6: BEGIN IMMEDIATE held for 3 s, two workers with leases of 1 s: all look expired, none is taken."""
+    """F052, law 6: while somebody holds the write lock for 1.3 s all leases of 1 s expire, and none is taken over.
+
+    Five workers with free slots wait for the lock then; who of them gets it first is chance, so it is done twice.
+    """
     place.script("""
 @nd.task(lease=1)
 def work(n: int) -> None:
@@ -143,25 +146,26 @@ def work(n: int) -> None:
     until(lambda: (HERE / "free").exists())
     note("end", n, os.getpid())
 """)
-    workers = [place.worker("4") for _ in range(2)]
-    place.does("import shop; shop.work.enqueue_many([(n,) for n in range(8)])")
-    place.noted("begin", 8)
-    with contextlib.closing(sqlite3.connect(place.db, timeout=10, isolation_level=None)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        time.sleep(3)
-        db.execute("ROLLBACK")
-    # Both have renewed since: nothing that is running is overdue any more.
-    until(lambda: place.one("SELECT min(due_ms) > 1000 * unixepoch('now') FROM nextdue_tasks WHERE state = 'running'"))
+    workers = [place.worker("8") for _ in range(5)]
+    place.does("import shop; shop.work.enqueue_many([(n,) for n in range(4)])")
+    place.noted("begin", 4)
+    fresh = "SELECT min(due_ms) > (julianday('now') - 2440587.5) * 86400000 FROM nextdue_tasks WHERE state = 'running'"
+    for _ in range(2):
+        with contextlib.closing(sqlite3.connect(place.db, timeout=10, isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            time.sleep(1.3)
+            db.execute("ROLLBACK")
+        until(lambda: place.one(fresh))
     (place.folder / "free").touch()
     place.empties()
-    assert [worker.terminate() for worker in workers] == [0, 0]
-    assert len(place.notes()) == 16
-    assert place.rows("SELECT outcome, count(*) FROM nextdue_runs GROUP BY outcome") == [("done", 8)]
+    assert [worker.terminate() for worker in workers] == [0] * 5
+    assert len(place.notes()) == 8
+    assert place.rows("SELECT outcome, count(*) FROM nextdue_runs GROUP BY outcome") == [("done", 4)]
     place.checked()
 
 
 def test_an_enqueue_refused_for_busyness_says_so_and_stores_nothing(place: Place) -> None:
-    """F052, law 1: the lock held for longer than we wait: StoreBusy after 5 s, and the worker goes on afterwards."""
+    """F052, law 1: the lock held for longer than we wait: StoreBusy, and the worker goes on afterwards."""
     place.script(SHOP)
     place.does("import shop; shop.work.enqueue(0)")
     worker = place.worker()
@@ -172,6 +176,9 @@ def test_an_enqueue_refused_for_busyness_says_so_and_stores_nothing(place: Place
         db.execute("INSERT INTO nextdue_tasks(name, args) VALUES ('work', '[7]')")
         said = place.does("""
 import shop, time
+from nextdue.sqlite import database
+assert database.WAIT_S == 5.0
+database.WAIT_S = 1.0      # or this test would be as long as that
 begun = time.monotonic()
 try:
     shop.work.enqueue(1)
@@ -179,7 +186,7 @@ except shop.StoreBusy as busy:
     print("busy", time.monotonic() - begun, busy)
 """)
         assert said.startswith("busy")
-        assert 4.9 < float(said.split()[1]) < 6.5
+        assert 0.95 < float(said.split()[1]) < 2
         db.execute("COMMIT")
     place.empties()
     assert worker.terminate() == 0

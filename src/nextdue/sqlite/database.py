@@ -152,15 +152,15 @@ class Database:
         """Whether nobody's commit is in flight: the write lock can be had at once."""
         self._refuse_fork()
         self.check_file()
-        try:
-            with self.using:
+        with self.using:  # to the end, for a child forked in between would book the write lock as taken for ever
+            try:
                 self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as exc:
-            if _is_busy(exc):
-                return False
-            raise self._translated(exc) from exc
-        finally:
-            self._roll_back()
+            except sqlite3.Error as exc:
+                if _is_busy(exc):
+                    return False
+                raise self._translated(exc) from exc
+            finally:
+                self._roll_back()
         return True
 
     def close(self) -> None:
