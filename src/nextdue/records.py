@@ -10,7 +10,7 @@ State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone
 """What a user sees of a task; derived from its row or, when that is gone, from the run history."""
 
 
-class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):
     """A row that this worker holds: (id, token) is the proof that every later write must show."""
 
     id: int

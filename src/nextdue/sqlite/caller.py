@@ -30,8 +30,7 @@ class _Entry:
 
     def __init__(self, put: Put) -> None:
         self.put = put
-        self.ready = threading.Lock()
-        self.ready.acquire()
+        self.ready: threading.Lock | None = None
         self.taken = False
         self.answer: Stored | None = None
         self.trouble: NextdueError | None = None
@@ -56,16 +55,20 @@ class Caller:
     def use(self) -> Iterator[SqliteStore]:
         """The store, for one thread at a time."""
         with self._lock:
-            if self._store is None:
-                self._store = self._make()
-                self._bell = Bell(self._store.database.path)
-            yield self._store
+            yield self._opened()
         self._call_next()
+
+    def _opened(self) -> SqliteStore:
+        if self._store is None:
+            self._store = self._make()
+            self._bell = Bell(self._store.database.path)
+        return self._store
 
     def put(self, put: Put) -> Stored:
         """Store one task; on return it is on disk and whoever must hear of it was rung."""
         if put.key is not None:
-            return self._commit([put])[0]
+            with self.use():
+                return self._commit([put])[0]
         entry = _Entry(put)
         self._line.append(entry)
         while entry.answer is None and entry.trouble is None:
@@ -76,7 +79,7 @@ class Caller:
                     self._lock.release()
                 self._call_next()
             else:
-                entry.ready.acquire(timeout=RESCUE_S)
+                self._wait_for_call(entry)
         if entry.trouble is not None:
             raise entry.trouble
         assert entry.answer is not None
@@ -89,6 +92,16 @@ class Caller:
             if ring:
                 self._ring()
         return ids
+
+    def _wait_for_call(self, entry: _Entry) -> None:
+        if entry.ready is None:
+            # Made only here, for a lone thread never waits. Whoever answers looks for it after the answer, and we
+            # look for the answer after making it.
+            entry.ready = threading.Lock()
+            entry.ready.acquire()
+            if entry.answer is not None or entry.trouble is not None:
+                return
+        entry.ready.acquire(timeout=RESCUE_S)
 
     def _write_for(self, entry: _Entry) -> None:
         """With the lock held: write the line up to this entry, if nobody did."""
@@ -118,14 +131,14 @@ class Caller:
 
     def _call_next(self) -> None:
         """Whoever stands first in the line writes for it, unless somebody else is quicker."""
-        with contextlib.suppress(IndexError):
-            _call(self._line[0])
+        if self._line:
+            with contextlib.suppress(IndexError):  # another thread took it in between
+                _call(self._line[0])
 
     def _commit(self, puts: Sequence[Put]) -> list[Stored]:
-        with self.use() as store:
-            stored, ring = store.put(puts)
-            if ring:
-                self._ring()
+        stored, ring = self._opened().put(puts)
+        if ring:
+            self._ring()
         return stored
 
     def _ring(self) -> None:
@@ -148,8 +161,9 @@ class Caller:
 
 
 def _call(entry: _Entry) -> None:
-    with contextlib.suppress(RuntimeError):  # it was called before
-        entry.ready.release()
+    if entry.ready is not None:
+        with contextlib.suppress(RuntimeError):  # it was called before
+            entry.ready.release()
 
 
 _callers: "weakref.WeakSet[Caller]" = weakref.WeakSet()

@@ -66,7 +66,8 @@ class Database:
         self.waited: Callable[[float], None] = lambda ms: None
         self._pid = os.getpid()
         self._full: bool | None = None
-        self._commits = 0
+        self._commits = self._wal_size = 0
+        self._status, self._wal_status = files.status_of(path), files.status_of(self.wal)
         self._wal_limit = WAL_BYTES
         self._careful = wal_reset_bug(sqlite3.sqlite_version_info)
         self._second: sqlite3.Connection | None = None
@@ -235,9 +236,9 @@ class Database:
             raise self._gone()
 
     def _moved(self) -> bool:
-        return files.identity(self.path) != self._file or (
-            self._wal_file is not None and files.identity(self.wal) != self._wal_file
-        )
+        file, wal = self._status(), self._wal_status()
+        self._wal_size = wal[2] if wal else 0
+        return (file and file[:2]) != self._file or (self._wal_file is not None and (wal and wal[:2]) != self._wal_file)
 
     def _gone(self) -> StoreGone:
         return StoreGone(
@@ -247,8 +248,7 @@ class Database:
 
     def _checkpoint(self) -> None:
         """Move the WAL into the database while nobody can write, on SQLite versions with the WAL-reset bug."""
-        found = files.status(self.wal)
-        size = found[2] if found else 0
+        size = self._wal_size
         if size <= self._wal_limit:  # journal_size_limit leaves the file at just this size when the WAL begins anew
             return
         self._wal_limit = size + WAL_BYTES  # what fails now is tried again when the WAL has grown by as much

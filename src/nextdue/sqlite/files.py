@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from nextdue.errors import StoreError, StoreReadOnly, Unsupported
@@ -78,22 +79,27 @@ def mode_of(path: Path) -> int:
 
 
 Identity = tuple[int, int]
+Status = tuple[int, int, int]
 
 
 def identity(path: Path) -> Identity | None:
     """Device and inode: the same as long as it is the same file. None if there is no file."""
-    found = status(path)
+    found = status_of(path)()
     return None if found is None else found[:2]
 
 
-def status(path: Path) -> tuple[int, int, int] | None:
-    """Device, inode and size of a file. None if there is no file."""
+def status_of(path: Path) -> Callable[[], Status | None]:
+    """A function that tells the file's device, inode and size each time; None if there is no file."""
     if LINUX:
         from nextdue.sqlite import linux  # here, for `import nextdue` shall not load ctypes
 
-        return linux.status(path)
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size
+        return linux.status_of(path)
+
+    def status() -> Status | None:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size
+
+    return status

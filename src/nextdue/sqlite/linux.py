@@ -7,6 +7,7 @@ import ctypes
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 IN_MODIFY = 0x2
@@ -91,16 +92,23 @@ _STATX_INO_AND_SIZE = 0x300
 _STATUS = struct.Struct("32x Q Q 88x I I 112x")
 _held = ctypes.PyDLL(None)
 """The same library, called without letting go of the interpreter: with busy threads that costs 5 ms a call."""
+_held.statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
 
 
-def status(path: Path) -> tuple[int, int, int] | None:
-    """Device, inode and size of a file; None if there is none or it can't be told.
+def status_of(path: Path) -> Callable[[], tuple[int, int, int] | None]:
+    """A function that tells a file's device, inode and size; None if there is none or it can't be told.
 
     os.stat would ask for the times as well. Since Linux 6.13 whoever asks makes the next write record a finer one,
     which makes each commit of the WAL a third dearer (measured 2026-11-30 on ext4, Linux 6.18: 258 against 193 us).
     """
+    statx, name = _held.statx, os.fsencode(path)
     found = ctypes.create_string_buffer(_STATUS.size)
-    if _held.statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_INO_AND_SIZE, found) != 0:
-        return None
-    inode, size, major, minor = _STATUS.unpack(found.raw)
-    return os.makedev(major, minor), inode, size
+    address = ctypes.addressof(found)
+
+    def status() -> tuple[int, int, int] | None:
+        if statx(_AT_FDCWD, name, 0, _STATX_INO_AND_SIZE, address) != 0:
+            return None
+        inode, size, major, minor = _STATUS.unpack_from(found)
+        return major << 32 | minor, inode, size
+
+    return status

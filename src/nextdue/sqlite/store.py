@@ -78,6 +78,9 @@ class SqliteStore:
     # putting tasks
 
     def put(self, puts: Sequence[Put]) -> tuple[list[Stored], bool]:
+        if len(puts) == 1 and puts[0].key is None:
+            (id,), ring = self.put_many(puts[0], f"[{puts[0].args}]", 1)
+            return [Stored(id, True, "waiting")], ring
         stored: dict[int, Stored] = {}
         unkeyed = [i for i, p in enumerate(puts) if p.key is None]
         if unkeyed:
