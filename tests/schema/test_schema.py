@@ -69,8 +69,10 @@ def test_four_processes_at_once_make_one_migration(tmp_path):
         for _ in range(4)
     ]
     for process in children:
+        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in children:
+        assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     said = [process.communicate(timeout=30)[0] for process in children]
@@ -118,7 +120,7 @@ def test_a_newer_schema_is_refused_and_nothing_written(tmp_path):
     sql(path, "UPDATE nextdue_meta SET value = ? WHERE name = 'schema'", migrate.VERSION + 1)
     before = content(path)
     for create in (True, False):
-        with pytest.raises(SchemaTooNew, match="newer nextdue.*upgrade"):
+        with pytest.raises(SchemaTooNew, match=r"newer nextdue.*upgrade"):
             SqliteStore(path, create=create)
     assert content(path) == before
 
@@ -140,7 +142,8 @@ def test_the_users_own_file_stays_the_users(tmp_path):
     connection = sqlite3.connect(path)
     connection.executescript(
         "CREATE TABLE task(id INTEGER PRIMARY KEY, due TEXT); CREATE TABLE run(task); CREATE TABLE mark(x); "
-        "CREATE TABLE lane(x); CREATE TABLE meta(x); CREATE INDEX task_due ON task(due); CREATE VIEW tasks AS SELECT * FROM task; "
+        "CREATE TABLE lane(x); CREATE TABLE meta(x); CREATE INDEX task_due ON task(due); "
+        "CREATE VIEW tasks AS SELECT * FROM task; "
         "INSERT INTO task VALUES (7, 'tomorrow'); INSERT INTO run VALUES (7); "
         "PRAGMA user_version = 42; PRAGMA application_id = 1234567;"
     )
@@ -221,7 +224,7 @@ def test_what_is_no_database(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("buy milk\n" * 200)
     for create in (True, False):
-        with pytest.raises(NotAStore, match="notes.txt is not an SQLite database"):
+        with pytest.raises(NotAStore, match=r"notes\.txt is not an SQLite database"):
             SqliteStore(path, create=create)
     assert path.read_text() == "buy milk\n" * 200
     assert list(tmp_path.iterdir()) == [path]

@@ -16,6 +16,7 @@ from tests.simulation.judge import NAMES, Actor, Judge
 
 FRUITLESS = 3
 """So many ticks in a row that a look asked for may find nothing to do; more is spinning."""
+GRACE_MS = 2_000
 AT_ONCE = 60
 """So many ticks at one instant are too many."""
 
@@ -64,7 +65,7 @@ class Crew:
         self.alive, self.generation = True, self.generation + 1
         self.trouble_ms = self._fruitless = self.paused_until = 0
         self.refused, self.rung, self.death = None, False, False
-        self.actor = Actor(-1, self.role.names, self.role.queues)
+        self.actor = Actor(-1, self.role.names, self.role.queues, active=self.executor.active)
         enlist, bury = store.enlist, store.bury
         vars(store).update(enlist=lambda: self._known(enlist()), bury=lambda: self._buried(bury))
         self.worker = Worker(
@@ -74,7 +75,7 @@ class Crew:
             slots=self.role.slots,
             random=self.random.random,
             queues=self.role.queues,
-            grace_ms=2_000,
+            grace_ms=GRACE_MS,
         )
         self.judge.observe("serve", self.worker.id)
         self.trap.disarm()

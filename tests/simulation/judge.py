@@ -1,13 +1,14 @@
 """Every change of every row, as SQLite's own triggers see it inside the transaction, held against the laws."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
-from nextdue.records import Ending
+from nextdue.records import Claim, Ending
 from nextdue.testing import FakeClock
 
 NAMES = {"mail": 60_000, "export": 120_000, "feed": 300_000}
@@ -54,6 +55,8 @@ class Actor:
     """Up to when (monotonic) it may have been unable to renew its leases."""
     endings: dict[tuple[int, int], Ending] = field(default_factory=dict)
     stopping: bool = False
+    active: Mapping[Claim, int] = field(default_factory=dict)
+    """What its executor is running."""
 
     def serves(self, name: str, queue: str) -> bool:
         return name in self.names and (self.queues is None or queue in self.queues)
@@ -67,8 +70,8 @@ def watch(path: Path) -> sqlite3.Connection:
     for verb, old, new, row in (("INSERT", 0, 1, "NEW"), ("UPDATE", 1, 1, "NEW"), ("DELETE", 1, 0, "OLD")):
         values = ", ".join(f"{f'OLD.{f}' if old else 'NULL'}, {f'NEW.{f}' if new else 'NULL'}" for f in FIELDS)
         connection.execute(
-            f"CREATE TRIGGER audit_{verb} AFTER {verb} ON nextdue_task BEGIN INSERT INTO audit(id, name, args, {columns}) "
-            f"VALUES ({row}.id, {row}.name, {row}.args, {values}); END"
+            f"CREATE TRIGGER audit_{verb} AFTER {verb} ON nextdue_task BEGIN "
+            f"INSERT INTO audit(id, name, args, {columns}) VALUES ({row}.id, {row}.name, {row}.args, {values}); END"
         )
     return connection
 
@@ -98,9 +101,9 @@ class Judge:
         rows = self.connection.execute(self._select, (self._seen,)).fetchall()
         actor = None if number is None else self.actors.get(number)
         fresh: set[int] = set()
-        middle = 4 + len(FIELDS)
         for row in rows:
-            change = Change(*row[:4], Row(*row[4:middle]), Row(*row[middle:]))
+            seq, id, name, args, *cells = row
+            change = Change(seq, id, name, args, Row(*cells[: len(FIELDS)]), Row(*cells[len(FIELDS) :]))
             self._seen = change.seq
             self._judge(change, verb, actor, fresh)
         self._tokens |= fresh
@@ -178,6 +181,8 @@ class Judge:
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""
         assert c.new.crashes == c.old.crashes, "giving back is no crash"
+        running = {(claim.id, claim.token) for claim in owner.active}
+        assert (c.id, c.old.token) not in running, "given back while it runs"
         if c.new.rest is None:
             assert c.new.due == self.clock.now(), "given back for later"
         else:

@@ -13,7 +13,7 @@ from tests.simulation.world import Weather
 NOW, MAX = "(SELECT now FROM nextdue_now)", "253402300799999"
 Plant = Callable[[pytest.MonkeyPatch], Callable[[SqliteStore], None]]
 MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
-STEPS, PAUSES = Weather(step=0.02), Weather(pause=0.02)
+STEPS, PAUSES = Weather(step=0.02), Weather(pause=0.05, long_every=6)
 STEPS_AND_DEATHS = Weather(step=0.02, crash=0.04, unknown=1.0)
 """The weather in which a mutant shows that needs much of one thing."""
 

@@ -6,26 +6,27 @@ from nextdue import due
 from nextdue.records import Put
 from tests.simulation.crew import Role
 from tests.simulation.executor import Job
-from tests.simulation.judge import Broken
 from tests.simulation.world import Weather, World
 
-FLOOD_MS = 200_000
-EVERY_MS = 100
+FLOOD_MS = 150_000
+EVERY_MS = 125
 
 
 class Flood(World):
     """More tasks of priority 10 than its one worker can do, and from the 5th second on one of priority 0."""
 
     def __init__(self, folder, *, poison):
-        weather = Weather(poisons=int(poison), puts=0, storm_ms=FLOOD_MS)
-        super().__init__(1, folder, weather=weather, roles=[Role(("mail",), None, 2), Role(("feed",), None, 1)])
+        weather = Weather(poisons=int(poison), puts=0, storm_ms=FLOOD_MS, restarts_ms=(1,))
+        super().__init__(1, folder, weather=weather, roles=[Role(("mail",), None, 4), Role(("feed",), None, 1)])
         self.poison = poison
         for at in range(0, FLOOD_MS, EVERY_MS):
             self.at(at, "more")
         self.at(5_000, "one")
 
     def _store_job(self, priority, poison):
-        job = Job(len(self.jobs), "mail", "default", ["done"], 220, poison)
+        # Of different lengths, or all slots would be free at one moment by chance.
+        number = len(self.jobs)
+        job = Job(number, "mail", "default", ["done"], 400 + number * 137 % 300, poison)
         self.jobs[job.number] = job
         (stored,), ring = self.callers.put([Put("mail", "default", priority, f"[{job.number}]")])
         self.acknowledged[job.number] = stored.id
@@ -57,7 +58,7 @@ def live(folder, *, poison):
 
 
 def test_a_low_priority_is_served_in_a_flood(tmp_path):
-    assert live(tmp_path, poison=False) < 5_000 + 8 * 220 + 1_000
+    assert live(tmp_path, poison=False) < 12_000
 
 
 def test_a_task_to_be_tried_alone_is_served_in_a_flood(tmp_path):
@@ -70,7 +71,4 @@ def test_a_task_to_be_tried_alone_is_served_in_a_flood(tmp_path):
 )
 def test_without_its_rule_it_would_wait_until_the_flood_ends(rule, value, poison, tmp_path, monkeypatch):
     monkeypatch.setattr(due, rule, value)
-    try:
-        assert live(tmp_path, poison=poison) > FLOOD_MS
-    except Broken as exc:  # or for ever
-        assert "come to rest" in str(exc)
+    assert live(tmp_path, poison=poison) > FLOOD_MS

@@ -13,7 +13,7 @@ from nextdue.records import Put
 from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.crew import Crew, Role
+from tests.simulation.crew import GRACE_MS, Crew, Role
 from tests.simulation.executor import Job, Poisoned, number_of
 from tests.simulation.faults import Killed, Trap
 from tests.simulation.judge import NAMES, Broken, Judge
@@ -39,6 +39,8 @@ class Weather:
     poisons: int = 0
     puts: int = 40
     storm_ms: int = 120_000
+    long_every: int = 16
+    restarts_ms: tuple[int, ...] = (1, 50, 3_000, 200_000)
 
     @classmethod
     def of(cls, random: Random) -> "Weather":
@@ -174,7 +176,8 @@ class World:
         if c.paused_until:
             if now < c.paused_until:
                 return self._again(c, c.paused_until)
-            c.executor.delay(now - c.paused_at)
+            # Some tasks end all the same, in a child process or by the time of day.
+            c.executor.delay(self.random.choice((0, now - c.paused_at)))
             c.paused_until, c.actor.excused_until = 0, now
         elif self.chance(self.weather.pause):
             return self._on_pause(who)
@@ -233,7 +236,7 @@ class World:
         self.judge.observe("tick", c.actor.number)
         c.die(unknown=unknown)
         self._ring(death=not unknown)
-        self.at(self.random.choice((1, 50, 3_000, 200_000)), "start", c.place)
+        self.at(self.random.choice(self.weather.restarts_ms), "start", c.place)
 
     # callers
 
@@ -268,7 +271,9 @@ class World:
         )
         # Few are longer than their lease: were all slots held by them, nobody would take anything.
         long = NAMES.get(name, 0) * 2
-        runs = long if len(self.jobs) % 16 == 3 else self.random.choice((0, 3, 40, 500, 500, 4_000))
+        runs = (
+            long if len(self.jobs) % self.weather.long_every == 3 else self.random.choice((0, 3, 40, 500, 500, 4_000))
+        )
         poisoned = sum(job.poison for job in self.jobs.values())
         poison = name != STRANGER and poisoned < self.weather.poisons and self.random.random() < 0.3
         job = Job(number, name, queue, list(outcomes), min(runs, 4_000) if poison else runs, poison)
@@ -297,7 +302,7 @@ class World:
     def _put_many(self) -> bool:
         like = self._like()
         jobs = [self._job(like.name, like.queue).number for _ in range(self.random.randrange(1, 12))]
-        ids, ring = self.callers.put_many(like, [f"[{number}]" for number in jobs])
+        ids, ring = self.callers.put_many(like, str([[number] for number in jobs]), len(jobs))
         self.judge.observe("put")
         self.acknowledged.update(zip(jobs, ids, strict=True))
         return ring
@@ -389,6 +394,10 @@ class World:
                     )
         if self.stepped_at:
             self._check_leases(now)
+        for c in self.crew:
+            awake = c.alive and not (c.paused_until or c.trouble_ms or c.refused)
+            if awake and c.worker.stopping and c.sleeps_until() - monotonic > GRACE_MS + 10:
+                raise Broken(f"worker {c.actor.number} is to stop and sleeps longer than its grace")
 
     def _check_leases(self, now: int) -> None:
         """No lease of the dead is longer than was asked for, though the clock was set back. The living renew theirs."""
