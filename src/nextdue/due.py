@@ -126,10 +126,15 @@ def renew_every_ms(leases: Iterable[int]) -> int:
 def believed_lease_ms(steady_ms: int) -> int:
     """The longest lease whose end is believed by a worker that was steady for so long.
 
-    A third of a lease without a long wait for the write lock and without a clock step is enough. Otherwise it isn't
-    the owner that is late, it is everybody.
+    Half a lease without a long wait for the write lock and without a clock step is enough. Otherwise it isn't the
+    owner that is late, it is everybody. (Half, because a living owner renews within a third of it.)
     """
-    return steady_ms * 3
+    return steady_ms * 2
+
+
+def disbelief_ms(lease_ms: int, steady_ms: int) -> int:
+    """How long such a worker has to stay steady until it believes that a lease of this length has expired."""
+    return max(0, -(-lease_ms // 2) - steady_ms)
 
 
 def ahead(finished_lately: int, free: int) -> int:

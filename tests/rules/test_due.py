@@ -236,8 +236,9 @@ def test_leases_are_renewed_at_a_third_of_the_shortest(leases, ms):
 
 
 @given(st.integers(0, 10**9), st.integers(1000, 10**9))
-def test_an_expired_lease_is_believed_after_a_third_of_it_in_peace(steady, lease):
-    assert (due.believed_lease_ms(steady) >= lease) == (steady >= lease / 3)
+def test_an_expired_lease_is_believed_after_half_of_it_in_peace(steady, lease):
+    assert (due.believed_lease_ms(steady) >= lease) == (steady >= lease / 2)
+    assert due.believed_lease_ms(steady + due.disbelief_ms(lease, steady)) >= lease
 
 
 @given(st.integers(-500, 10**6), st.integers(0, 500))

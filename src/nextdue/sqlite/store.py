@@ -215,7 +215,7 @@ class SqliteStore:
             if not (self._saw(now) or opened):
                 break  # else what was read goes by other lanes, or by leases that a clock step made look expired
         doubted = self.database.read("doubted", believed)[0]
-        retry_at = None if doubted is None else now + max(1, doubted // 3 + 1 - self.steady.ms())
+        retry_at = None if doubted is None else now + max(1, due.disbelief_ms(doubted, self.steady.ms()))
         return Look(now, nearest, alone_due, retry_at)
 
     def bury(self) -> list[int]:
