@@ -87,7 +87,7 @@ class Signature:
             if len(raw) > MAX_BYTES or b"\\u0000" in raw:
                 return None
             back = msgspec.json.decode(raw, type=list[tuple[tuple(self._resolve()[:count])]])  # type: ignore[misc]
-            return raw.decode() if back == calls else None
+            return raw.decode() if _plainly_equal(back, calls) else None
         except (BadArguments, TypeError, ValueError, OverflowError, RecursionError):
             return None  # one by one, to say which call is wrong
 
@@ -143,7 +143,7 @@ class Signature:
         except msgspec.ValidationError as exc:
             self._refuse_unkept(args)
             raise BadArguments(self._named(str(exc))) from None
-        if back != args or (self._loose and True in self._loose[: len(args)]):
+        if not _plainly_equal(back, args) or (self._loose and True in self._loose[: len(args)]):
             self._compare(list(args), list(back), self.names)
         return text
 
@@ -302,7 +302,14 @@ def _equal(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_equal(item, b[key]) for key, item in a.items())
-    return bool(a == b)
+    return _plainly_equal(a, b)
+
+
+def _plainly_equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # a signalling NaN, an array of numbers: what can't be compared can't be proven
+        return False
 
 
 def _unkept_text(text: str, path: str) -> str | None:

@@ -301,3 +301,12 @@ class Grim:
 def test_what_equals_nothing_can_not_be_proven_to_come_back():
     with pytest.raises(BadArguments, match="x would come back as"):
         taking(Grim).encode((Grim(1),), {})
+
+
+def test_what_refuses_to_be_compared_is_refused():
+    """A signalling NaN raises when it is compared, as arrays do."""
+    signature = taking(Decimal)
+    with pytest.raises(BadArguments, match="x"):
+        signature.encode((Decimal("sNaN"),), {})
+    with pytest.raises(BadArguments, match="call 1: .*x"):
+        signature.encode_many([(Decimal(1),), (Decimal("sNaN"),)])
