@@ -308,5 +308,5 @@ def test_what_refuses_to_be_compared_is_refused():
     signature = taking(Decimal)
     with pytest.raises(BadArguments, match="x"):
         signature.encode((Decimal("sNaN"),), {})
-    with pytest.raises(BadArguments, match="call 1: .*x"):
+    with pytest.raises(BadArguments, match=r"call 1: .*x"):
         signature.encode_many([(Decimal(1),), (Decimal("sNaN"),)])
