@@ -25,7 +25,7 @@ def supervised(place: Place, options: str, done: object, seconds: float = 30) ->
 
 
 def test_three_kills_lose_nothing_and_settle_nothing_twice(place: Place) -> None:
-    """F034, F037, F050: effects may be repeated only in the gap between a function's end and its commit."""
+    """F034, F037, F050, F133: effects may be repeated only in the gap between a function's end and its commit."""
     seed = random.randrange(10**6)
     sys.stdout.write(f"seed {seed}\n")
     dice = random.Random(seed)
