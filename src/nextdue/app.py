@@ -139,6 +139,8 @@ class Nextdue:
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
+        if next(iter(inspect.signature(fn).parameters), None) in ("self", "cls"):
+            raise BadDefinition(f"{_place(fn)} is a method; a task must be a function, since nobody keeps the object")
         wants_context = _wants_context(fn)
         definition = Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context)
         for word in (options.name, *options.aliases):
@@ -162,6 +164,8 @@ class Nextdue:
     def get(self, first: int | str, key: str | None = None, /) -> "Handle | None":
         """The task with this id, or the one that holds this key of this name; None if there is none."""
         by_id = type(first) is int and key is None
+        if type(first) is str and key is None:
+            raise BadDefinition(f"get(id) takes a number, get(name, key) two texts; get({first!r}) is neither")
         if by_id and not -(1 << 63) <= int(first) < 1 << 63:
             return None
         if not by_id:
@@ -312,6 +316,13 @@ class Call(Generic[P]):
     def __init__(self, app: Nextdue, definition: Definition, put: Put, *, reject: bool) -> None:
         self._app, self._definition, self._put, self._reject = app, definition, put, reject
 
+    def __repr__(self) -> str:
+        return f"<{self._put.name}, not stored yet: .enqueue(...) does that>"
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        """Raises BadDefinition: using() says how a call is stored, enqueue() stores it."""
+        raise BadDefinition(f"task {self._put.name}: write .using(...).enqueue(...) to store a call")
+
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
         """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
         return self._store(self._definition.signature.encode(args, kwargs))
@@ -377,7 +388,7 @@ class Handle:
             return store.runs(task=self.id)
 
     def cancel(self) -> bool:
-        """Cancel it if it is waiting or held; False if it runs or is finished, then nothing changes."""
+        """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
         with self._app.caller.use() as store:
             return store.cancel(self.id) == "cancelled"
 

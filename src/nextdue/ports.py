@@ -79,7 +79,7 @@ class Store(Protocol):
         ...
 
     def cancel(self, id: int) -> str:
-        """Cancel a waiting or held task; answers its state afterwards. A running or finished one stays as it is."""
+        """Cancel a waiting, held or dead task; answers its state afterwards. Running and done ones stay as they are."""
         ...
 
     def close(self) -> None:

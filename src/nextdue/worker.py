@@ -19,6 +19,8 @@ PASSING = (StoreBusy, StoreFull, StoreReadOnly)
 TROUBLE_MS = (1_000, 60_000)
 """First and longest pause between two tries while the store is in trouble."""
 
+UNKNOWN_MS = 60_000
+"""When a claimed task that nobody here knows is due again."""
 PROBES = 2
 PROBE_MS = 50
 """How often and how soon dead neighbours are looked for again after the word of a death."""
@@ -51,6 +53,7 @@ class Worker:
         self.totals: Counter[str] = Counter()
         self.stopping = False
         self.running: dict[tuple[int, int], Claim] = {}
+        self._since: dict[tuple[int, int], int] = {}
         self._outbox: list[Settlement] = []
         self._ticks = self._claimings = 0
         self._doubt = False
@@ -59,7 +62,7 @@ class Worker:
         self._alone_due: int | None = None
         self._finished: deque[tuple[int, int]] = deque()
         self._give_up_at: int | None = None
-        self._hurry = False
+        self._hurry = self._alone_turn = False
         self.id = store.enlist()
         self.recovered = store.bury()
         store.serve({name: o.lease_ms for name, o in options.items()}, queues)
@@ -174,10 +177,12 @@ class Worker:
         if self.stopping and self._give_up_at is not None and self._now >= self._give_up_at and not self._hurry:
             for claim in list(self.running.values()):
                 self.executor.lose(claim)
-                self._end(Ending(claim, "released", ran_ms=0, message="its worker was stopped"))
+                ran_ms = self._now - self._since.get((claim.id, claim.token), self._now)
+                self._end(Ending(claim, "released", ran_ms=max(0, ran_ms), message="its worker was stopped"))
 
     def _end(self, ending: Ending) -> None:
         claim = ending.claim
+        self._since.pop((claim.id, claim.token), None)
         if self.running.pop((claim.id, claim.token), None) is not None:
             self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
 
@@ -186,6 +191,7 @@ class Worker:
         open_ = not self._closed() and self._hold_ends() is None
         free = max(0, self.slots - len(self.running)) if open_ else 0
         alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
+        alone = self._alone_turn = alone and not self._alone_turn  # never two in a row, or they would starve the others
         lately = sum(count for _, count in self._finished)
         self._claimings += free > 0
         return TickRequest(
@@ -229,6 +235,7 @@ class Worker:
         # The latest first: those that aren't started yet must not get the slots of those that are given up.
         for proof in [proof for proof in reversed(self.running) if proof not in held]:
             self.executor.lose(self.running.pop(proof))
+            self._since.pop(proof, None)
             self.totals["lost"] += 1
         # Claimed by a tick whose answer never reached us, so that nobody would ever start them.
         owed = {(s.id, s.token) for s in self._outbox}
@@ -237,12 +244,16 @@ class Worker:
 
     def _take(self, claim: Claim) -> None:
         verdict = due.on_claim(claim)
+        if claim.name not in self.options:
+            # Its lane was changed behind our back, as by a restore in place: somebody else's task.
+            verdict = Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS)
         if verdict is not None:
             self._outbox.append(verdict)
             return
         if not self.running:
             self._progress = self._now
         self.running[claim.id, claim.token] = claim
+        self._since[claim.id, claim.token] = self._now
         self.executor.start(claim)
 
     def _renew_every(self) -> int:
@@ -283,7 +294,7 @@ def run(
 
     `on_trouble` is told of each change: an error once when it begins, None when it is over.
     """
-    trouble_ms = 0
+    trouble_ms, patience_ms = 0, worker.grace_ms
     while True:
         try:
             limit = worker.tick()
@@ -300,11 +311,12 @@ def run(
         except PASSING as trouble:
             if not trouble_ms:
                 on_trouble(trouble)
-            elif worker.stopping:
+            elif worker.stopping and patience_ms <= 0:
                 raise
             trouble_ms = trouble_ms or TROUBLE_MS[0]
             woken = alarm.sleep(None, trouble_ms)
             if Woken.LIMIT in woken:
+                patience_ms -= trouble_ms if worker.stopping else 0
                 trouble_ms = min(trouble_ms * 2, TROUBLE_MS[1])
         if Woken.DEATH in woken:
             worker.bury()

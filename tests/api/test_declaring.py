@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nextdue import BadArguments, BadDefinition, BadTime, Context, Nextdue, NotAStore, Retry, StoreError
+from nextdue import BadDefinition, BadTime, Context, Nextdue, NotAStore, Retry, StoreError
 
 # the file
 
@@ -193,13 +193,24 @@ def test_methods_bound_to_something_are_functions(world, nd):
     assert seen == [(shop, 1), (Shop, 2), 3, 4]
 
 
-def test_a_method_without_its_object_lacks_an_argument(nd, refuses):
-    class Shop:
-        @nd.task
-        def send(self, n): ...
+def test_a_method_without_its_object_is_refused_where_it_is_declared(nd, refuses):
+    def declare():
+        class Shop:
+            @nd.task
+            def send(self, n): ...
 
-    with refuses(BadArguments, r"1 arguments given, it takes \(self, n\)"):
-        Shop.send.enqueue(1)
+    with refuses(BadDefinition, r"Shop\.send .* is a method; a task must be a function"):
+        declare()
+
+
+def test_what_was_not_enqueued_says_so(nd, refuses):
+    @nd.task
+    def send(n): ...
+
+    call = send.using(delay="5m")
+    assert repr(call) == "<send, not stored yet: .enqueue(...) does that>"
+    with refuses(BadDefinition, r"task send: write \.using\(\.\.\.\)\.enqueue\(\.\.\.\)"):
+        call(1)
 
 
 def test_a_named_lambda_is_a_task(world, nd):

@@ -76,7 +76,7 @@ class Model:
         if task is None:
             last = [outcome for of, outcome in self.runs if of == id]
             return last[-1] if last and last[-1] in ("done", "cancelled") else "gone"
-        if task.state() not in ("waiting", "held"):
+        if task.state() not in ("waiting", "held", "dead"):
             return task.state()
         self.runs.append((id, "cancelled"))
         task.due, task.rest, task.gone_at = None, "cancelled", now + task.remember

@@ -358,7 +358,7 @@ def test_cancelling(place):
     assert place.hand().claim() == []
 
 
-@pytest.mark.parametrize("end", [end_running, end_done, end_dead])
+@pytest.mark.parametrize("end", [end_running, end_done])
 def test_what_runs_or_is_over_is_not_cancelled(place, end):
     stored, _ = put(place)
     state = end(place, place.hand()) or "dead"

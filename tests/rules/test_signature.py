@@ -76,7 +76,7 @@ def with_texts(args, kwargs):
         (mixed, (1,), {"b": 5, "d": "x"}, "d: Expected `int`, got `str`"),
         (mixed, (1, 2, 3), {}, "3 arguments given, it takes"),
         (mixed, (1, 2), {"e": 3}, "missing a required argument: 'd'"),
-        (mixed, (), {"a": 1, "b": 2, "d": 3}, "'a' parameter is positional only"),
+        (mixed, (), {"a": 1, "b": 2, "d": 3}, "positional.only"),  # its wording changed in Python 3.13
         (nothing, (1,), {}, "1 arguments given, it takes no arguments"),
         (nothing, (), {"a": 1}, "unexpected keyword argument 'a'"),
     ],

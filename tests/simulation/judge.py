@@ -202,7 +202,7 @@ class Judge:
     def _changed_at_rest(self, c: Change, verb: str) -> None:
         old, new = c.old, c.new
         if verb == "cancel":
-            assert old.due is not None or old.rest == "held"
+            assert old.due is not None or old.rest in ("held", "dead")
             assert new.rest == "cancelled"
         else:
             ended = old.rest == "done" and old.gone_at is not None and old.gone_at <= self.clock.now()

@@ -11,6 +11,8 @@ from nextdue.records import RunView, TaskView
 from nextdue.sqlite import inspect
 from nextdue.sqlite.store import SqliteStore
 
+STOPPABLE = ("waiting", "held", "dead")
+
 
 def ls(args: argparse.Namespace) -> int:
     """List tasks."""
@@ -28,12 +30,21 @@ def ls(args: argparse.Namespace) -> int:
     if args.json:
         render.document([render.task_data(view) for view in views])
     elif not views:
-        print(f"no such task in {where.path}")
+        print(_nothing(where, args))
     else:
         render.table(("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS"), [_line(view, now) for view in views])
         if more:
             print(f"... and more; --limit {args.limit * 10} shows them")
     return 0
+
+
+def _nothing(where: Target, args: argparse.Namespace) -> str:
+    if any(given is not None for given in (args.state, args.name, args.queue)):
+        return f"no such task in {where.path}"
+    return (
+        f"no tasks are left in {where.path}; those that are done are in its history: "
+        f'sqlite3 {where.path} "SELECT * FROM nextdue_runs"'
+    )
 
 
 def show(args: argparse.Namespace) -> int:
@@ -56,13 +67,13 @@ def show(args: argparse.Namespace) -> int:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """Cancel a waiting or held task; exit code 1 if there is nothing left to cancel."""
+    """Cancel a waiting, held or dead task; exit code 1 if there is nothing left to cancel."""
     _, store, view = one(args.words)
     try:
-        state = store.cancel(view.id) if view.state in ("waiting", "held") else view.state
+        state = store.cancel(view.id) if view.state in STOPPABLE else view.state
     finally:
         store.close()
-    cancelled = state == "cancelled" and view.state in ("waiting", "held")
+    cancelled = state == "cancelled" and view.state in STOPPABLE
     said = {
         "cancelled": "was cancelled before" if view.state == "cancelled" else "is cancelled",
         "running": "is running; it is left alone",
@@ -167,7 +178,8 @@ def _details(view: TaskView, now: int) -> list[tuple[str, str]]:
 
 
 def _run_line(run: RunView) -> tuple[str, ...]:
-    said = " ".join(part for part in (run.reason, run.message) if part)
+    doubled = run.reason and run.message and run.message.startswith(run.reason)
+    said = run.message if doubled else " ".join(part for part in (run.reason, run.message) if part)
     return (
         str(run.claim),
         run.outcome,

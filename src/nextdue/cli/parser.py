@@ -18,7 +18,7 @@ tasks:
   ls         list tasks
   show       one task and its runs
   why        why a task hasn't run yet
-  cancel     cancel a waiting task
+  cancel     cancel a waiting, held or dead task
 the file:
   check      look for broken rows
   doctor     look for trouble around the file

@@ -128,7 +128,9 @@ def _failures(view: TaskView) -> list[str]:
 
 
 def _dead(view: TaskView) -> list[str]:
-    again = "Putting a task with its key again starts it anew." if view.key is not None else "To run it, put a new one."
+    again = f"It stays until somebody decides: `nextdue cancel {view.id}` takes it away; " + (
+        "putting a task with its key again starts it anew." if view.key is not None else "to run it, put a new one."
+    )
     if view.reason == "worker_died":
         return [f"It is given up because {_last(view)}.", again]
     return [f"It is given up after it failed {times(view.attempts)}, the last time with: {_last(view)}.", again]

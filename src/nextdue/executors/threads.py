@@ -21,7 +21,7 @@ class ThreadExecutor:
     def __init__(self, size: int, definitions: Mapping[str, Definition], wake: Callable[[], None]) -> None:
         self._definitions, self._wake = definitions, wake
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
-        self._done: deque[tuple[Context, Ending]] = deque()
+        self._done: deque[Ending] = deque()
         self._waiting: dict[Claim, Context] = {}
         self._contexts: dict[Claim, Context] = {}
         self._limited = any(d.options.time_limit_ms is not None for d in definitions.values())
@@ -37,17 +37,17 @@ class ThreadExecutor:
     def finished(self) -> list[Ending]:
         endings: list[Ending] = []
         while self._done:
-            context, ending = self._done.popleft()
-            if not context.lost():
-                endings.append(ending)
+            endings.append(self._done.popleft())
         if self._limited:
             endings += self._expired()
+        if self._threads < self._size and self._waiting:
+            self._spawn()  # one could not be started when it was needed
         return endings
 
     def limit_ms(self) -> int | None:
         if not self._limited:
             return None
-        ends = [context.ends_at for context in list(self._contexts.values()) if not context.lost()]
+        ends = [context.ends_at for context in list(self._contexts.values())]
         nearest = min((end for end in ends if end is not None), default=None)
         return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
 
@@ -67,10 +67,7 @@ class ThreadExecutor:
     def lose(self, claim: Claim) -> None:
         if self._waiting.pop(claim, None) is not None:
             return  # whoever takes it from the queue passes it by
-        context = self._contexts.get(claim)
-        if context is not None:
-            context.mark_lost()
-            self._spawn()
+        self._give_up(claim)
 
     def close(self) -> None:
         self.withdraw()
@@ -78,10 +75,23 @@ class ThreadExecutor:
             self._queue.put(None)
 
     def _spawn(self) -> None:
-        self._threads += 1
-        thread = threading.Thread(target=self._work, name=f"nextdue-{self._threads}", daemon=True)
-        with contextlib.suppress(RuntimeError):  # while the interpreter ends, nobody needs another one
+        thread = threading.Thread(target=self._work, name=f"nextdue-{self._threads + 1}", daemon=True)
+        with contextlib.suppress(RuntimeError):  # out of memory, or the interpreter ends: finished() tries again
             thread.start()
+            self._threads += 1
+
+    def _give_up(self, claim: Claim) -> bool:
+        """Take the claim from its thread, which gets a successor; False if it has just ended.
+
+        Whoever takes it out of `_contexts` owns it: this, or the thread at its end.
+        """
+        context = self._contexts.pop(claim, None)
+        if context is None:
+            return False
+        context.mark_lost()
+        self._threads -= 1
+        self._spawn()
+        return True
 
     def _work(self) -> None:
         while True:
@@ -100,20 +110,17 @@ class ThreadExecutor:
                 context.ends_at = time.monotonic() + definition.options.time_limit_ms / 1000
                 self._wake()
             ending = call(definition, claim, context)
-            del self._contexts[claim]
-            self._done.append((context, ending))
+            if self._contexts.pop(claim, None) is None:
+                return  # given up meanwhile; another thread has this one's place
+            self._done.append(ending)
             self._wake()
-            if context.lost():
-                return  # another thread has this one's place
 
     def _expired(self) -> list[Ending]:
-        endings: list[Ending] = []
-        for claim, context in list(self._contexts.items()):
-            if context.ends_at is not None and context.ends_at <= time.monotonic() and not context.lost():
-                context.mark_lost()
-                self._spawn()
-                endings.append(_over(claim, self._definitions[claim.name].options.time_limit_ms or 0))
-        return endings
+        now = time.monotonic()
+        over = [
+            c for c, context in list(self._contexts.items()) if context.ends_at is not None and context.ends_at <= now
+        ]
+        return [_over(c, self._definitions[c.name].options.time_limit_ms or 0) for c in over if self._give_up(c)]
 
 
 def _over(claim: Claim, limit_ms: int) -> Ending:

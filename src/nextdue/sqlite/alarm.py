@@ -79,6 +79,8 @@ class LinuxAlarm:
         self._wall, self._soon = linux.Timer(time.CLOCK_REALTIME), linux.Timer(time.CLOCK_MONOTONIC)
         self._deaths = self._rings.watch(self._folder, linux.IN_CLOSE_WRITE)
         self._rings.watch(self._wake_path, linux.IN_MODIFY)
+        # Deleted or moved: the next look says so, though nobody can commit to it any more.
+        self._rings.watch(database, linux.IN_ATTRIB | linux.IN_MOVE_SELF)
         self._commits.watch(beside(database, "-wal"), linux.IN_MODIFY)
         self._epoll = select.epoll()
         for fd in (self._event, self._rings.fd, self._wall.fd, self._soon.fd):

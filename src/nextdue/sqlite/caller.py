@@ -71,19 +71,34 @@ class Caller:
                 return self._commit([put])[0]
         entry = _Entry(put)
         self._line.append(entry)
-        while entry.answer is None and entry.trouble is None:
-            if self._lock.acquire(blocking=False):
-                try:
-                    self._write_for(entry)
-                finally:
-                    self._lock.release()
-                self._call_next()
-            else:
-                self._wait_for_call(entry)
+        try:
+            self._until_answered(entry)
+        except BaseException:
+            with contextlib.suppress(ValueError):  # interrupted: nobody shall store it later on
+                self._line.remove(entry)
+            raise
         if entry.trouble is not None:
             raise entry.trouble
         assert entry.answer is not None
         return entry.answer
+
+    def _until_answered(self, entry: _Entry) -> None:
+        writes = self._first() is entry
+        while entry.answer is None and entry.trouble is None:
+            if writes:
+                # Only `with` lets go of the lock whatever interrupts it.
+                with self._lock:
+                    self._write_for(entry)
+                self._call_next()
+            else:
+                self._wait_for_call(entry)
+                writes = True
+
+    def _first(self) -> _Entry | None:
+        try:
+            return self._line[0]
+        except IndexError:  # another thread took it
+            return None
 
     def put_many(self, like: Put, calls: str, count: int) -> range:
         """Store many tasks that differ in their arguments only."""
@@ -105,7 +120,7 @@ class Caller:
 
     def _write_for(self, entry: _Entry) -> None:
         """With the lock held: write the line up to this entry, if nobody did."""
-        while not entry.taken:
+        while not entry.taken and self._line:
             self._commit_line()
         if entry.answer is None and entry.trouble is None:
             # Nobody writes any more, so whoever took it was interrupted, as by Ctrl-C.
@@ -131,9 +146,9 @@ class Caller:
 
     def _call_next(self) -> None:
         """Whoever stands first in the line writes for it, unless somebody else is quicker."""
-        if self._line:
-            with contextlib.suppress(IndexError):  # another thread took it in between
-                _call(self._line[0])
+        first = self._first()
+        if first is not None:
+            _call(first)
 
     def _commit(self, puts: Sequence[Put]) -> list[Stored]:
         stored, ring = self._opened().put(puts)

@@ -1,5 +1,6 @@
 """One connection to the file: how we write, wait, notice that the file is gone, and bound the WAL."""
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -49,6 +50,10 @@ def wal_reset_bug(version: tuple[int, ...]) -> bool:
     return (3, 7, 0) <= version < (3, 51, 3)
 
 
+class LaneMissing(StoreError):
+    """A task was put into a lane that isn't there yet; nothing was written."""
+
+
 class Database:
     """A connection of our own. Used by one thread at a time, and only in the process that opened it."""
 
@@ -76,8 +81,8 @@ class Database:
         if forks.severed(path):
             raise self._gone()
         self.using = threading.RLock()
-        forks.guard(self)
-        with self.using:
+        with forks.gate, self.using:
+            forks.guard(self)
             self._open(create)
 
     def _open(self, create: bool) -> None:
@@ -104,8 +109,10 @@ class Database:
         """
         self._refuse_fork()
         if self._connection.in_transaction:
-            # A signal handler, or a finalizer, in the middle of a checkpoint: what it wrote would be rolled back.
-            raise StoreError(f"{self.path}: this thread is in the middle of writing to it; put the task a little later")
+            if self.using._is_owned():  # type: ignore[attr-defined]
+                # A signal handler, or a finalizer, in the middle of a checkpoint: what it wrote would be rolled back.
+                raise StoreError(f"{self.path}: this thread is in the middle of writing to it; put it a little later")
+            self._roll_back()  # left open by a checkpoint that was interrupted
         if durable is not self._full:
             with self.using:
                 self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
@@ -152,7 +159,6 @@ class Database:
     def quiet(self) -> bool:
         """Whether nobody's commit is in flight: the write lock can be had at once."""
         self._refuse_fork()
-        self.check_file()
         with self.using:  # to the end, for a child forked in between would book the write lock as taken for ever
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -180,6 +186,11 @@ class Database:
                     self._second.close()
                 self._connection.close()
                 forks.closed(self)
+
+    def __del__(self) -> None:
+        # For those who never call close(): Python 3.13 and later warn of a connection that is merely forgotten.
+        with contextlib.suppress(Exception):
+            self.close()
 
     # what it rests on
 
@@ -276,6 +287,8 @@ class Database:
         code = getattr(exc, "sqlite_errorcode", 0) or 0
         if self._moved():
             return self._gone()
+        if code == sqlite3.SQLITE_CONSTRAINT_NOTNULL and str(exc).endswith("nextdue_task.lane"):
+            return LaneMissing(f"{self.path}: {exc}")
         match code & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return StoreBusy(f"{self.path}: another connection held the write lock for over {WAIT_S:.0f} s")
@@ -285,6 +298,11 @@ class Database:
                 return StoreReadOnly(f"{self.path} can't be written (file, directory or medium is read-only)")
             case sqlite3.SQLITE_CANTOPEN:
                 return StoreReadOnly(f"{self.path} can't be opened: no permission, or no such directory")
+            case sqlite3.SQLITE_IOERR:
+                return StoreError(
+                    f"{self.path}: {exc}. If the file was deleted or replaced while it was in use, end all programs "
+                    f"that use it, and put it back or remove what is left of it: {self.wal.name}, {self.path.name}-shm"
+                )
             case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
                 return NotAStore(f"{self.path} is not an SQLite database, or is damaged ({exc})")
         if "no such table: nextdue_" in str(exc):

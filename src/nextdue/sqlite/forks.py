@@ -42,6 +42,8 @@ _guarded: "weakref.WeakSet[Connected]" = weakref.WeakSet()
 _kept: list[object] = []
 """Inherited connections and the descriptors of the locks: closing one of them would drop all locks of this process."""
 _severed: set[Path] = set()
+gate = threading.RLock()
+"""Held while a connection is made, and by the one thread that forks."""
 _held: list[threading.RLock] = []
 _pipe: list[int] = []
 
@@ -78,6 +80,7 @@ def _identities(path: Path) -> tuple[Identity | None, ...]:
 
 
 def _before() -> None:
+    gate.acquire()
     for connection in list(_guarded):
         connection.using.acquire()
         _held.append(connection.using)
@@ -88,6 +91,7 @@ def _before() -> None:
 def _let_go() -> None:
     while _held:
         _held.pop().release()
+    gate.release()
 
 
 def _in_parent() -> None:

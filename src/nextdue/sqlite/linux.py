@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 IN_MODIFY = 0x2
+IN_ATTRIB = 0x4
 IN_CLOSE_WRITE = 0x8
+IN_MOVE_SELF = 0x800
 IN_IGNORED = 0x8000
 _IN_NONBLOCK = os.O_NONBLOCK
 _TFD_ABSTIME = 1

@@ -16,21 +16,20 @@ SELECT coalesce(:now, {clock})
 -- :name lane_add
 INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone) VALUES (:queue, :name, :priority, 0)
 
--- :name lane_id
-SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0
-
--- One or some tasks, each as [lane, name, due, delay, key, remember, args].
+-- One or some tasks, each as [queue, name, priority, due, delay, key, remember, args]. A lane that isn't there is
+-- NULL, which the table refuses; then lane_add makes it. No process remembers lanes, for the file may be restored.
 -- A delay counts from now, which is cut to ms: + 1, or it would be early.
 -- :name put
 INSERT INTO nextdue_task(lane, name, due, key, args, remember, created)
-SELECT r.lane, r.name,
+SELECT l.id, r.name,
   min(coalesce(r.due, coalesce(:now, {clock}) + r.delay + (r.delay > 0)), {max}),
   r.key, r.args, r.remember, coalesce(:now, {clock})
 FROM (
-  SELECT value ->> 0 AS lane, value ->> 1 AS name, value ->> 2 AS due, value ->> 3 AS delay,
-    value ->> 4 AS key, value ->> 5 AS remember, value -> 6 AS args
+  SELECT value ->> 0 AS queue, value ->> 1 AS name, value ->> 2 AS priority, value ->> 3 AS due, value ->> 4 AS delay,
+    value ->> 5 AS key, value ->> 6 AS remember, value -> 7 AS args
   FROM json_each(:rows)
 ) r
+LEFT JOIN nextdue_lane l ON l.queue = r.queue AND l.name = r.name AND l.priority = r.priority AND l.alone = 0
 WHERE true
 ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
   lane = excluded.lane, due = excluded.due, rest = NULL, args = excluded.args, remember = excluded.remember,
@@ -42,7 +41,8 @@ WHERE nextdue_task.rest IN ('dead', 'cancelled')
 -- Many tasks that differ in their arguments only: :calls is a JSON array of them.
 -- :name put_many
 INSERT INTO nextdue_task(lane, name, due, args, created)
-SELECT :lane, :name,
+SELECT
+  (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0), :name,
   min(coalesce(:due, coalesce(:now, {clock}) + :delay + (:delay > 0)), {max}),
   value, coalesce(:now, {clock})
 FROM json_each(:calls)
@@ -294,10 +294,10 @@ CREATE TEMP TRIGGER nextdue_cancel_do INSTEAD OF INSERT ON nextdue_cancel
 BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome)
     SELECT id, name, key, claims, coalesce(scheduled_for, due), coalesce(NEW.now, {clock}), 'cancelled'
-    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest = 'held') AND token IS NULL AND NEW.keep_rows > 0;
+    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead')) AND token IS NULL AND NEW.keep_rows > 0;
   UPDATE nextdue_task SET
     due = NULL, rest = 'cancelled', gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
-  WHERE id = NEW.id AND (due IS NOT NULL OR rest = 'held') AND token IS NULL;
+  WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead')) AND token IS NULL;
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
 END
 

@@ -21,7 +21,7 @@ from nextdue.records import (
     TickAnswer,
     TickRequest,
 )
-from nextdue.sqlite.database import Database
+from nextdue.sqlite.database import Database, LaneMissing
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.steady import Steady
 
@@ -67,7 +67,6 @@ class SqliteStore:
         self.database.waited = self.steady.waited
         self.keep_rows, self.keep_ms = keep_rows, keep_ms
         self._now = now
-        self._lane_ids: dict[tuple[str, str, int], int] = {}
         self._served: dict[str, str | None] = {}
         self._lanes = -1
 
@@ -96,18 +95,16 @@ class SqliteStore:
     def put_many(self, like: Put, calls: str, count: int) -> tuple[range, bool]:
         if not count:
             return range(0), False
-        lane = self._lane(like)
-        cursor = self.database.write(
-            "put_many",
-            {
-                "lane": lane,
-                "name": like.name,
-                "due": like.due_ms,
-                "delay": like.delay_ms,
-                "calls": calls,
-                **self._clock(),
-            },
-        )
+        params = {
+            "queue": like.queue,
+            "name": like.name,
+            "priority": like.priority,
+            "due": like.due_ms,
+            "delay": like.delay_ms,
+            "calls": calls,
+            **self._clock(),
+        }
+        cursor = self._write_in_lanes("put_many", params, [like])
         last = cursor.lastrowid or 0
         return range(last - count + 1, last + 1), self._nearest([last - count + 1])
 
@@ -121,10 +118,10 @@ class SqliteStore:
 
     def _insert(self, puts: Sequence[Put]) -> Any:
         rows = [
-            (self._lane(p), p.name, p.due_ms, p.delay_ms, p.key, p.remember_ms, msgspec.Raw(p.args.encode()))
+            (p.queue, p.name, p.priority, p.due_ms, p.delay_ms, p.key, p.remember_ms, msgspec.Raw(p.args.encode()))
             for p in puts
         ]
-        return self.database.write("put", {"rows": _json.encode(rows).decode(), **self._clock()})
+        return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self._clock()}, puts)
 
     def _put_keyed(self, put: Put) -> Stored:
         created = self._insert([put]).rowcount == 1
@@ -134,17 +131,14 @@ class SqliteStore:
             return Stored(0, created, "gone")
         return Stored(row[0], created, row[1])
 
-    def _lane(self, put: Put) -> int:
-        lane = (put.queue, put.name, put.priority)
-        found = self._lane_ids.get(lane)
-        if found is None:
-            params = {"queue": put.queue, "name": put.name, "priority": put.priority}
-            row = self.database.read("lane_id", params)
-            if row is None:
-                self.database.write("lane_add", params)
-                row = self.database.read("lane_id", params)
-            found = self._lane_ids[lane] = row[0]
-        return found
+    def _write_in_lanes(self, name: str, params: dict[str, Any], puts: Sequence[Put]) -> Any:
+        """Write; the first task of a lane finds it missing, and makes it."""
+        try:
+            return self.database.write(name, params)
+        except LaneMissing:
+            for queue, task, priority in {(p.queue, p.name, p.priority) for p in puts}:
+                self.database.write("lane_add", {"queue": queue, "name": task, "priority": priority})
+            return self.database.write(name, params)
 
     def _nearest(self, ids: Sequence[int]) -> bool:
         if not ids:
@@ -206,6 +200,7 @@ class SqliteStore:
         )
 
     def look(self) -> Look:
+        self.database.check_file()
         while True:
             believed = self._believed()
             now, nearest, alone_due, lanes = self.database.read("look", believed)
