@@ -73,7 +73,7 @@ class LinuxAlarm:
         self._linux = linux
         self._wake_path, self._folder = beside(database, "-wake"), beside(database, "-workers")
         self._bell = Bell(database)
-        self._called = self._asleep = False
+        self._called = self._asleep = self._listening = False
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._rings, self._commits = linux.Inotify(), linux.Inotify()
         self._wall, self._soon = linux.Timer(time.CLOCK_REALTIME), linux.Timer(time.CLOCK_MONOTONIC)
@@ -134,7 +134,10 @@ class LinuxAlarm:
             happened = self._poll(min(end, time.monotonic() + pause))
             if happened is not None or time.monotonic() >= end:
                 return self._why(happened, end), pause
+            if self._commits.discard():  # others go on committing: look again, without waiting for the next one
+                return None, min(pause * 2, PAUSE_S[1])
         self._epoll.modify(self._commits.fd, select.EPOLLIN | select.EPOLLONESHOT)
+        self._listening = True
         begun = time.monotonic()
         happened = self._poll(end)
         if happened != self._commits.fd:
@@ -159,14 +162,16 @@ class LinuxAlarm:
         """The descriptor of what happened first, or None when `until` (monotonic, s) came."""
         self._soon.at(int(until * 1e9))
         found = {fd for fd, _ in self._epoll.poll()}
-        if self._soon.fd in found:
-            self._soon.drain()
+        for timer in (self._soon, self._wall):
+            if timer.fd in found:
+                timer.drain()
         return next((fd for fd in (self._event, self._rings.fd, self._wall.fd, self._commits.fd) if fd in found), None)
 
     def _take_events(self) -> None:
-        self._epoll.modify(self._commits.fd, 0)
-        self._commits.drain()
-        self._wall.drain()
+        if self._listening:
+            self._epoll.modify(self._commits.fd, 0)
+            self._listening = False
+        self._commits.discard()
 
     def _take_rings(self) -> bool:
         """Take the rings; whether a neighbour died among them."""

@@ -3,6 +3,7 @@
 Sources: inotify(7), timerfd_create(2), statx(2), <sys/inotify.h>, <sys/timerfd.h>, <linux/stat.h>.
 """
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -56,6 +57,15 @@ class Inotify:
             if len(data) < 32768:
                 return events
 
+    def discard(self) -> bool:
+        """Take all waiting events unread; whether there were any."""
+        found = False
+        with contextlib.suppress(BlockingIOError):
+            while len(os.read(self.fd, 65536)) > 32768:
+                found = True
+            found = True
+        return found
+
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.fd)
@@ -70,15 +80,20 @@ class Timer:
 
     def __init__(self, clock: int) -> None:
         self.fd = _checked(_libc.timerfd_create(clock, os.O_NONBLOCK | os.O_CLOEXEC), "timerfd_create")
+        self._at: int | None = None
         self._flags = _TFD_ABSTIME | (_TFD_CANCEL_ON_SET if clock == time.CLOCK_REALTIME else 0)
 
     def at(self, ns: int | None) -> None:
-        """Ring at this instant of its clock; None switches it off."""
+        """Ring at this instant of its clock; None switches it off. To be set again once it rang."""
+        if ns == self._at:
+            return
+        self._at = ns
         spec = _Spec(0, 0, *divmod(max(ns, 1), 1_000_000_000)) if ns is not None else _Spec(0, 0, 0, 0)
         _checked(_libc.timerfd_settime(self.fd, self._flags, ctypes.byref(spec), None), "timerfd_settime")
 
     def drain(self) -> None:
         """Take its ringing, or the word that the clock was set."""
+        self._at = None
         try:
             os.read(self.fd, 8)
         except OSError:

@@ -78,7 +78,8 @@ CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT);
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
-CREATE TEMP TABLE nextdue_claimed(id INTEGER NOT NULL, taken INTEGER NOT NULL);
+CREATE TEMP TABLE nextdue_claimed(
+  place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, risky INTEGER NOT NULL);
 
 CREATE TEMP VIEW nextdue_tick AS
 SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS worker, NULL AS token, NULL AS slots, NULL AS ahead, NULL AS fair,
@@ -140,8 +141,8 @@ BEGIN
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
   -- Rows with crashes are never claimed ahead; an expired lease only if it can be believed.
-  INSERT INTO nextdue_claimed
-  SELECT id, taken FROM (
+  INSERT INTO nextdue_claimed(id, taken, risky)
+  SELECT id, taken, risky FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, taken, risky) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, t.token IS NOT NULL, t.crashes > 0
@@ -163,8 +164,9 @@ BEGIN
          ORDER BY n.due, n.id LIMIT 1))
       ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
     )
-    SELECT id, taken, risky, row_number() OVER () AS place FROM merged
-  ) WHERE place <= NEW.slots OR NOT (taken OR risky);
+    SELECT id, taken, risky FROM merged
+  );
+  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR risky);
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now}, 'crashed', 'lease_expired',
       'its lease ended without a word from its worker', t.token >> 32
