@@ -142,7 +142,7 @@ def renewal_after_the_claim(patch):
 
 @mutant
 def rows_with_crashes_claimed_ahead(patch):
-    return swapped(TICK, "WHERE place <= NEW.slots OR NOT (taken OR risky)", "")
+    return swapped(TICK, "DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR risky);", "")
 
 
 @mutant

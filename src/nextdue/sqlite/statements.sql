@@ -238,7 +238,8 @@ WHERE :queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues))
 -- :name lanes
 SELECT coalesce(max(id), 0) FROM nextdue_lane
 
--- The nearest due of exactly the rows that a tick could claim.
+-- The nearest due of exactly the rows that a tick could claim; the same of those tried alone; and the shortest lease
+-- among those that have expired but can't be believed yet.
 -- :name look
 SELECT coalesce(:now, {clock}),
   (SELECT min((
@@ -251,12 +252,9 @@ SELECT coalesce(:now, {clock}),
       WHERE n.lane = o.lane AND n.due IS NOT NULL
         AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
+  (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
+   WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
   (SELECT coalesce(max(id), 0) FROM nextdue_lane)
-
--- The shortest lease among those that have expired but can't be believed yet.
--- :name doubted
-SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
-WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed
 
 -- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases

@@ -203,13 +203,12 @@ class SqliteStore:
         self.database.check_file()
         while True:
             believed = self._believed()
-            now, nearest, alone_due, lanes = self.database.read("look", believed)
+            now, nearest, alone_due, doubted, lanes = self.database.read("look", believed)
             opened = lanes != self._lanes
             if opened:
                 self._open_lanes(lanes)
             if not (self._saw(now) or opened):
                 break  # else what was read goes by other lanes, or by leases that a clock step made look expired
-        doubted = self.database.read("doubted", believed)[0]
         retry_at = None if doubted is None else now + max(1, due.disbelief_ms(doubted, self.steady.ms()))
         return Look(now, nearest, alone_due, retry_at)
 
