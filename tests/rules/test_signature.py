@@ -52,7 +52,12 @@ def test_a_call_is_accepted_exactly_if_python_accepts_it(fn, args, kwargs):
         with pytest.raises(BadArguments, match=fn.__name__):
             signature.encode(args, kwargs)
     else:
-        stored = signature.decode(signature.encode(args, kwargs))
+        try:
+            stored = signature.decode(signature.encode(args, kwargs))
+        except BadArguments as exc:
+            # Neither an array nor an object can leave it out. (Before Python 3.13 bind() refused such a call, too.)
+            assert "is left out before a positional-only argument" in str(exc)  # noqa: PT017
+            return
         assert bound(fn, *stored) == wanted
 
 
