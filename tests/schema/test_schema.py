@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -261,11 +262,20 @@ def test_an_empty_file_is_a_new_one(tmp_path):
     opened(path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_is_read_only(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreReadOnly):
-        SqliteStore(tmp_path / "shop.db")
+def test_a_directory_that_is_read_only():
+    """Root may write everywhere, so it becomes nobody for this; the folders of pytest are closed to nobody."""
+    me = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o555)
+        if me == 0:
+            os.seteuid(65534)
+        try:
+            assert os.access(folder, os.R_OK | os.X_OK, effective_ids=True)
+            with pytest.raises(StoreReadOnly, match="can't be created"):
+                SqliteStore(Path(folder) / "shop.db")
+        finally:
+            os.seteuid(me)
+            os.chmod(folder, 0o755)
 
 
 def test_dropped_tables_are_missed_not_made_anew(tmp_path):
