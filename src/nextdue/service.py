@@ -81,7 +81,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 once=self._once,
                 hook=self._tell,
             )
-            self._alarm = make_alarm(self.path, store.quiet)
+            self._alarm = make_alarm(self.path, store.quiet, store.database.check_file)
         except BaseException:
             if self._ownership is not None:
                 self._ownership.release()

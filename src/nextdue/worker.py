@@ -250,8 +250,8 @@ class Worker:
         if verdict is not None:
             self._outbox.append(verdict)
             return
-        if not self.running:
-            self._progress = self._now
+        if len(self.running) < self.slots:
+            self._progress = self._now  # it isn't claimed ahead: a thread of its own is on its way to it
         self.running[claim.id, claim.token] = claim
         self._since[claim.id, claim.token] = self._now
         self.executor.start(claim)

@@ -46,7 +46,7 @@ class Shop:
     def sql(self, statement, params=()):
         """Raw SQL on the tables, past every check."""
         with self.nd.caller.use() as store:
-            connection = store.database._connection
+            connection = store.database.connection
             connection.execute("PRAGMA ignore_check_constraints=ON")
             return connection.execute(statement, params).fetchall()
 

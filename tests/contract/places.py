@@ -37,7 +37,7 @@ class Hand:
     def die(self):
         """The end of its process: the system lets go of its lock, and its connection is no more."""
         self.store.lives.let_go()
-        self.store.database._connection.close()
+        self.store.database.connection.close()
 
 
 class Place:
@@ -66,7 +66,7 @@ class Place:
 
     def rows(self):
         """All that the tables of tasks and runs say."""
-        connection = self.store.database._connection
+        connection = self.store.database.connection
         return [
             connection.execute(f"SELECT * FROM nextdue_{table} ORDER BY id").fetchall() for table in ("task", "run")
         ]
@@ -74,7 +74,7 @@ class Place:
     def close(self):
         for store in self.stores:
             store.lives.let_go()
-            store.database._connection.close()
+            store.database.connection.close()
 
 
 def done(claim, **fields) -> Settlement:

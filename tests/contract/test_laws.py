@@ -26,7 +26,7 @@ def test_law_1_facts_are_written_through_to_the_disk(place):
     """FULL for puts, settlements and cancellations; claims may be forgotten by a power cut: their rows are due."""
 
     def full(store):
-        return store.database._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+        return store.database.connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
     hand = place.hand()
     place.put()
@@ -42,7 +42,7 @@ def test_law_1_facts_are_written_through_to_the_disk(place):
 def test_law_1_a_crash_of_the_caller_after_the_return_loses_nothing(place):
     caller = place.open()
     caller.put([MAIL])
-    caller.database._connection.close()
+    caller.database.connection.close()
     assert len(place.store.find()) == 1
 
 
@@ -188,7 +188,7 @@ def test_law_6_an_expired_lease_is_taken_by_the_ordinary_claim(place):
     dead.claim()
     dead.store.lives.forget(dead.id)
     dead.die()
-    place.store.database._connection.execute("DELETE FROM nextdue_worker WHERE id = ?", (dead.id,))
+    place.store.database.connection.execute("DELETE FROM nextdue_worker WHERE id = ?", (dead.id,))
     taker.store.look()
     place.clock.advance(LEASE_MS - 1)
     assert taker.claim() == []

@@ -180,7 +180,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def rows_are_the_same(self):
         if not hasattr(self, "place"):
             return
-        rows = self.place.store.database._connection.execute(
+        rows = self.place.store.database.connection.execute(
             "SELECT t.id, t.due, t.rest, t.token, t.attempts, t.crashes, t.claims, t.scheduled_for, t.gone_at, "
             "l.queue, l.name, l.priority, l.alone FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
             "ORDER BY t.id"

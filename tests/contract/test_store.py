@@ -304,11 +304,11 @@ def test_looking_writes_nothing(place):
     hand = place.hand()
     hand.claim()
     hand.store.look()
-    before = place.rows(), place.store.database._connection.execute("PRAGMA data_version").fetchone()
+    before = place.rows(), place.store.database.connection.execute("PRAGMA data_version").fetchone()
     for _ in range(3):
         hand.store.look()
         place.clock.advance(LEASE_MS)
-    assert (place.rows(), place.store.database._connection.execute("PRAGMA data_version").fetchone()) == before
+    assert (place.rows(), place.store.database.connection.execute("PRAGMA data_version").fetchone()) == before
 
 
 def test_nobody_is_found_under_an_unknown_id(place):

@@ -14,7 +14,7 @@ from nextdue.sqlite import migrate
 from nextdue.sqlite.store import SqliteStore
 
 GOLDEN = Path(__file__).with_name("plans.txt")
-TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) .*?\bBEGIN\n(.*?)\nEND", re.DOTALL)
+TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) [^\n]*(?:\nWHEN ([^\n]*))?\nBEGIN\n(.*?)\nEND", re.DOTALL)
 SCRIPTS = {"worker_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
@@ -48,7 +48,9 @@ def statements(sql: dict[str, str]) -> dict[str, str]:
     scripts = [sql[name] for name in sorted(SCRIPTS)]
     scripts += [text for number in range(1, migrate.VERSION + 1) for text in migrate.statements(number)]
     for script in scripts:
-        for trigger, body in TRIGGER.findall(script):
+        for trigger, when, body in TRIGGER.findall(script):
+            if when:
+                found[f"{trigger} when"] = "SELECT " + re.sub(r"\bNEW\.(\w+)", r":\1", when)
             for text in body.split(";"):
                 clean = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
                 if clean and "RAISE(" not in clean:
@@ -75,7 +77,7 @@ def plan(connection: sqlite3.Connection, text: str) -> list[str]:
 
 
 def all_plans(store: SqliteStore) -> dict[str, list[str]]:
-    connection = store.database._connection
+    connection = store.database.connection
     return {name: plan(connection, text) for name, text in statements(store.database.sql).items()}
 
 
@@ -136,7 +138,7 @@ def test_the_claim_goes_by_lane_and_due(store):
 @pytest.mark.parametrize("index", ["nextdue_task_due", "nextdue_task_token", "nextdue_task_gone", "nextdue_task_key"])
 def test_without_this_index_a_plan_would_grow(store, index):
     """The test above can fail."""
-    connection = store.database._connection
+    connection = store.database.connection
     connection.execute("BEGIN")
     try:
         connection.execute(f"DROP INDEX {index}")

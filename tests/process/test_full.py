@@ -151,7 +151,7 @@ def work(n: str) -> None: ...
 import shop
 shop.work.enqueue("first")
 with shop.nd.caller.use() as store:
-    connection = store.database._connection
+    connection = store.database.connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count={pages}")
 stored = 1

@@ -103,7 +103,7 @@ class Crew:
         if unknown:
             self.store.lives.forget(self.actor.number)
         self.store.lives.let_go()
-        self.store.database._connection.close()
+        self.store.database.connection.close()
 
     # what its loop does
 

@@ -17,7 +17,7 @@ class Trap:
 
     def __init__(self, store: SqliteStore) -> None:
         database: Any = store.database
-        self._connection = database._connection
+        self._connection = database.connection
         self._patiently, self._read, self._write = database._patiently, database.read, database.write
         self._countdown: int | None = None
         self._where: Where = "before"

@@ -35,8 +35,19 @@ def swapped(page: str, old: str, new: str) -> Callable[[SqliteStore], None]:
         old_text, new_text = (t.replace("{now}", NOW).replace("{max}", MAX) for t in (old, new))
         assert old_text in sql, f"the mutant is out of date: {old_text!r} is not in {page}"
         store.database.sql = {**store.database.sql, page: sql.replace(old_text, new_text)}
+        if page == PUT:
+            again(store)
 
     return swap
+
+
+def again(store: SqliteStore) -> None:
+    """Make the temporary objects of a caller anew: they were there before the store was mutated."""
+    connection = store.database.connection
+    made = connection.execute("SELECT type, name FROM sqlite_temp_schema WHERE type IN ('table', 'view', 'trigger')")
+    for kind, name in made.fetchall():
+        connection.execute(f"DROP {kind} IF EXISTS temp.{name}")
+    store.database.script(PUT)
 
 
 def both(*mutations: Callable[[SqliteStore], None]) -> Callable[[SqliteStore], None]:
@@ -51,7 +62,7 @@ def untouched(store: SqliteStore) -> None:
     """For mutants of the rules, which are no store's."""
 
 
-TICK = "worker_setup"
+TICK, PUT = "worker_setup", "caller_setup"
 
 
 @mutant_in(PAUSES)
@@ -74,26 +85,22 @@ def the_same_token_at_every_tick(patch):
 
 @mutant
 def ring_only_if_nearest_of_all_lanes(patch):
-    return both(
-        swapped("nearest", "o.lane = t.lane AND o.due < t.due", "o.due < t.due"),
-        swapped("nearest", "o.lane = t.lane AND o.due = t.due", "o.due = t.due"),
-    )
+    return swapped(PUT, "o.lane = t.lane AND ", "")
 
 
 @mutant
-def rows_of_one_commit_hide_each_other(patch):
-    return swapped("nearest", "o.id < t.id", "o.id <> t.id")
+def a_bulk_put_marks_no_row_for_the_bell(patch):
+    return swapped("put_many", "CASE WHEN key = 0 THEN 0 END", "NULL")
 
 
 @mutant_in(STEPS)
 def a_doubted_lease_hides_a_put(patch):
-    return swapped("nearest", " AND o.token IS NULL", "")
+    return swapped(PUT, " AND o.token IS NULL", "")
 
 
 @mutant
 def retry_without_ring(patch):
-    patch.setattr(SqliteStore, "_woke", lambda self, settlements: False)
-    return untouched
+    return swapped("ticked", ":retries AND", "false AND")
 
 
 @mutant
@@ -229,14 +236,10 @@ def never_dead_by_crashes(patch):
 
 @mutant
 def cancel_takes_a_running_row(patch):
-    swap = swapped("caller_setup", " AND token IS NULL;\n  DELETE", ";\n  DELETE")
-
-    def mutate(store: SqliteStore) -> None:
-        swap(store)
-        script = store.database.sql["caller_setup"].replace("due = NULL, rest", "due = NULL, token = NULL, rest")
-        store.database._connection.executescript("DROP TRIGGER nextdue_cancel_do; DROP VIEW nextdue_cancel;" + script)
-
-    return mutate
+    return both(
+        swapped(PUT, " AND token IS NULL;\n  DELETE", ";\n  DELETE"),
+        swapped(PUT, "due = NULL, rest", "due = NULL, token = NULL, rest"),
+    )
 
 
 @mutant

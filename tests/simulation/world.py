@@ -146,7 +146,7 @@ class World:
             if c.alive:
                 c.die(unknown=False)
         self.judge.connection.close()
-        self.callers.database._connection.close()
+        self.callers.database.connection.close()
 
     def chance(self, likelihood: float) -> bool:
         return not self.calm and self.random.random() < likelihood
@@ -257,7 +257,7 @@ class World:
         except Killed:
             # What it committed without a ring is seen by those who watch the file.
             self.judge.observe("cancel" if verb == self._cancel else "put")
-            self.callers.database._connection.close()
+            self.callers.database.connection.close()
             self.callers = self._open_caller()
             ring = True
         self.caller_trap.disarm()

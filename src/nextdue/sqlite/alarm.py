@@ -27,6 +27,8 @@ PAUSE_S = (0.005, 0.020)
 """Shortest and longest pause between two looks while others keep committing."""
 BUSY_S = 0.000_25
 """First pause while somebody's commit is in flight."""
+EXACT_S = 0.003
+"""Below this a wait is timed by a timer; epoll's own timeout is cheaper, but up to a millisecond late."""
 CALM_S = 0.050
 """After so long without a foreign commit, the next one is looked at once."""
 DEATH_S = 0.001
@@ -58,29 +60,33 @@ class Bell:
         os.close(self._fd)
 
 
-def make_alarm(database: Path, quiet: Callable[[], bool]) -> "LinuxAlarm | PlainAlarm":
-    """The best alarm that this platform has. `quiet` says whether no commit is in flight."""
-    return LinuxAlarm(database, quiet) if sys.platform == "linux" else PlainAlarm(database)
+def make_alarm(database: Path, quiet: Callable[[], bool], check_file: Callable[[], None]) -> "LinuxAlarm | PlainAlarm":
+    """The best alarm that this platform has.
+
+    `quiet` says whether no commit is in flight, `check_file` raises StoreGone if the file was deleted or replaced.
+    """
+    return LinuxAlarm(database, quiet, check_file) if sys.platform == "linux" else PlainAlarm(database, check_file)
 
 
 class LinuxAlarm:
     """ports.Alarm by inotify, timerfd and eventfd: wakes in well under a millisecond, and not at all when idle."""
 
-    def __init__(self, database: Path, quiet: Callable[[], bool]) -> None:
+    def __init__(self, database: Path, quiet: Callable[[], bool], check_file: Callable[[], None]) -> None:
         from nextdue.sqlite import linux
 
-        self._quiet = quiet
+        self._quiet, self._check_file = quiet, check_file
         self._linux = linux
         self._wake_path, self._folder = beside(database, "-wake"), beside(database, "-workers")
         self._bell = Bell(database)
-        self._called = self._asleep = self._listening = False
+        self._called = self._asleep = self._listening = self._come = False
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._rings, self._commits = linux.Inotify(), linux.Inotify()
         self._wall, self._soon = linux.Timer(time.CLOCK_REALTIME), linux.Timer(time.CLOCK_MONOTONIC)
         self._deaths = self._rings.watch(self._folder, linux.IN_CLOSE_WRITE)
-        self._rings.watch(self._wake_path, linux.IN_MODIFY)
-        # Deleted or moved: the next look says so, though nobody can commit to it any more.
-        self._rings.watch(database, linux.IN_ATTRIB | linux.IN_MOVE_SELF)
+        self._wakes = self._rings.watch(self._wake_path, linux.IN_MODIFY)
+        for file in (database, beside(database, "-wal")):
+            self._rings.watch(file, linux.IN_ATTRIB | linux.IN_MOVE_SELF)
+        check_file()  # what came before the watching
         self._commits.watch(beside(database, "-wal"), linux.IN_MODIFY)
         self._epoll = select.epoll()
         for fd in (self._event, self._rings.fd, self._wall.fd, self._soon.fd):
@@ -114,34 +120,43 @@ class LinuxAlarm:
             while woken is None:
                 woken = self._why(self._poll(end), end)
             return woken
-        pause = busy = 0.0
+        pause = in_flight = 0.0
+        streaming = False
         while woken is None:
             self._take_events()
-            busy = 0.0 if self._quiet() else min(max(busy * 2, BUSY_S), PAUSE_S[1])
+            # While others go on committing the next look comes anyway, so this one needn't see the last of them.
+            sure = not streaming and self._quiet()
             wait_ms = look()
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE
-            self._wall.at(None if wait_ms is None else (time.time_ns() // 1_000_000 + wait_ms) * 1_000_000)
-            if busy:
-                woken = self._why(self._poll(min(end, time.monotonic() + busy)), end)
-            else:
-                woken, pause = self._listen(end, pause)
+            self._set_wall(wait_ms)
+            if not (sure or streaming):
+                in_flight = min(max(in_flight * 2, BUSY_S), PAUSE_S[1])
+                woken = self._why(self._poll(min(end, time.monotonic() + in_flight)), end)
+                continue
+            in_flight = 0.0
+            if pause:  # deaf to the WAL for a while
+                happened = self._poll(min(end, time.monotonic() + pause))
+                woken, streaming = self._why(happened, end), self._commits.discard()
+                if streaming:
+                    pause = min(pause * 2, PAUSE_S[1])
+                if streaming or happened is not None or woken is not None or not sure:
+                    continue
+            woken, pause = self._listen(end, pause)
         return woken
 
+    def _set_wall(self, wait_ms: int | None) -> None:
+        at = None if wait_ms is None else (time.time_ns() // 1_000_000 + wait_ms) * 1_000_000
+        self._wall.at(at)
+
     def _listen(self, end: float, pause: float) -> tuple[Woken | None, float]:
-        """Wait, deaf to the WAL for `pause` s; answers why to return (None: look again) and the next pause."""
-        if pause:
-            happened = self._poll(min(end, time.monotonic() + pause))
-            if happened is not None or time.monotonic() >= end:
-                return self._why(happened, end), pause
-            if self._commits.discard():  # others go on committing: look again, without waiting for the next one
-                return None, min(pause * 2, PAUSE_S[1])
+        """Wait for anything; answers why to return (None: look again) and how long to be deaf after that look."""
         self._epoll.modify(self._commits.fd, select.EPOLLIN | select.EPOLLONESHOT)
         self._listening = True
         begun = time.monotonic()
         happened = self._poll(end)
         if happened != self._commits.fd:
-            return self._why(happened, end), pause
+            return self._why(happened, end), 0.0
         if pause and time.monotonic() - begun < CALM_S:
             return None, min(pause * 2, PAUSE_S[1])
         happened = self._poll(time.monotonic() + GRACE_S)
@@ -151,20 +166,24 @@ class LinuxAlarm:
         if happened == self._event:
             os.eventfd_read(self._event)
             return Woken.CALLED
+        if happened == self._wall.fd and self._come:
+            return Woken.DUE
         if happened == self._rings.fd and self._take_rings():
             time.sleep(DEATH_S)
             return Woken.DEATH
-        if happened is None and time.monotonic() >= end:
-            return Woken.LIMIT
-        return None
+        # Whatever happened: rings without a pause must not keep a lease from being renewed.
+        return Woken.LIMIT if time.monotonic() >= end else None
 
     def _poll(self, until: float) -> int | None:
         """The descriptor of what happened first, or None when `until` (monotonic, s) came."""
-        self._soon.at(int(until * 1e9))
-        found = {fd for fd, _ in self._epoll.poll()}
-        for timer in (self._soon, self._wall):
-            if timer.fd in found:
-                timer.drain()
+        left = until - time.monotonic()
+        exact = left < EXACT_S
+        self._soon.at(int(until * 1e9) if exact else None)
+        found = {fd for fd, _ in self._epoll.poll(None if exact else left)}
+        if self._soon.fd in found:
+            self._soon.drain()
+        if self._wall.fd in found:
+            self._come = self._wall.drain()
         return next((fd for fd in (self._event, self._rings.fd, self._wall.fd, self._commits.fd) if fd in found), None)
 
     def _take_events(self) -> None:
@@ -177,10 +196,13 @@ class LinuxAlarm:
         """Take the rings; whether a neighbour died among them."""
         died = False
         for number, mask in self._rings.drain():
-            died = died or number == self._deaths
-            if mask & self._linux.IN_IGNORED and number != self._deaths:
+            if number == self._deaths:
+                died = True
+            elif number != self._wakes:
+                self._check_file()
+            elif mask & self._linux.IN_IGNORED:
                 self._bell.ring()  # somebody deleted the file: makes a new one
-                self._rings.watch(self._wake_path, self._linux.IN_MODIFY)
+                self._wakes = self._rings.watch(self._wake_path, self._linux.IN_MODIFY)
         return died
 
     def close(self) -> None:
@@ -193,8 +215,8 @@ class LinuxAlarm:
 class PlainAlarm:
     """ports.Alarm where files can't be watched: looks every second."""
 
-    def __init__(self, database: Path) -> None:
-        self._bell = Bell(database)
+    def __init__(self, database: Path, check_file: Callable[[], None]) -> None:
+        self._bell, self._check_file = Bell(database), check_file
         self._changed = threading.Condition()
         self._called = False
 
@@ -209,6 +231,7 @@ class PlainAlarm:
     def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
         end = time.monotonic() + min(DEATHS_S, DEATHS_S if limit_ms is None else limit_ms / 1000)
         while True:
+            self._check_file()
             wait_ms = look() if look else None
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE

@@ -83,22 +83,20 @@ class Caller:
         return entry.answer
 
     def _until_answered(self, entry: _Entry) -> None:
-        writes = self._first() is entry
+        try:
+            writes = self._line[0] is entry
+        except IndexError:  # another thread took it
+            writes = False
         while entry.answer is None and entry.trouble is None:
             if writes:
                 # Only `with` lets go of the lock whatever interrupts it.
                 with self._lock:
                     self._write_for(entry)
-                self._call_next()
+                if self._line:
+                    self._call_next()
             else:
                 self._wait_for_call(entry)
                 writes = True
-
-    def _first(self) -> _Entry | None:
-        try:
-            return self._line[0]
-        except IndexError:  # another thread took it
-            return None
 
     def put_many(self, like: Put, calls: str, count: int) -> range:
         """Store many tasks that differ in their arguments only."""
@@ -142,16 +140,19 @@ class Caller:
             for one in entries:
                 one.trouble = trouble
         for one in entries:
-            _call(one)
+            if one.ready is not None:
+                _call(one.ready)
 
     def _call_next(self) -> None:
         """Whoever stands first in the line writes for it, unless somebody else is quicker."""
-        first = self._first()
-        if first is not None:
-            _call(first)
+        with contextlib.suppress(IndexError):  # another thread took it
+            ready = self._line[0].ready
+            if ready is not None:
+                _call(ready)
 
     def _commit(self, puts: Sequence[Put]) -> list[Stored]:
-        stored, ring = self._opened().put(puts)
+        store = self._store or self._opened()
+        stored, ring = store.put(puts)
         if ring:
             self._ring()
         return stored
@@ -175,10 +176,9 @@ class Caller:
         self._begin()
 
 
-def _call(entry: _Entry) -> None:
-    if entry.ready is not None:
-        with contextlib.suppress(RuntimeError):  # it was called before
-            entry.ready.release()
+def _call(ready: threading.Lock) -> None:
+    with contextlib.suppress(RuntimeError):  # it was called before
+        ready.release()
 
 
 _callers: "weakref.WeakSet[Caller]" = weakref.WeakSet()

@@ -86,16 +86,16 @@ class Database:
             self._open(create)
 
     def _open(self, create: bool) -> None:
-        self._connection = self._connect()
+        self.connection = self._connect()
         try:
-            migrate(self._connection, self.path, create=create)
-            self._connection.executescript(self.sql["caller_setup"])
+            migrate(self.connection, self.path, create=create)
+            self.connection.executescript(self.sql["caller_setup"])
             self._wal_file = files.identity(self.wal)
         except sqlite3.Error as exc:
-            self._connection.close()
+            self.connection.close()
             raise self._translated(exc) from exc
         except NextdueError:
-            self._connection.close()
+            self.connection.close()
             raise
         forks.opened(self)
 
@@ -107,18 +107,18 @@ class Database:
         Waits for the write lock at most 5 s. `params` may be a function: it is asked anew for each try.
         Raises StoreError; then nothing was written, or (StoreGone) it was written to a file that is no more.
         """
-        self._refuse_fork()
-        if self._connection.in_transaction:
-            if self.using._is_owned():  # type: ignore[attr-defined]
-                # A signal handler, or a finalizer, in the middle of a checkpoint: what it wrote would be rolled back.
-                raise StoreError(f"{self.path}: this thread is in the middle of writing to it; put it a little later")
-            self._roll_back()  # left open by a checkpoint that was interrupted
+        # As few calls as can be: just after a wait for the disk each costs a microsecond and a half.
+        if self._pid != os.getpid():
+            raise self._forked()
+        if self.connection.in_transaction:
+            self._end_transaction()
         if durable is not self._full:
             with self.using:
-                self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._full = durable
         cursor = self._patiently(self.sql[name], params)
-        self.check_file()
+        if self._moved():
+            raise self._gone()
         self._commits += 1
         if self._careful and self._commits % LOOK_EVERY == 0:
             with self.using:
@@ -128,10 +128,11 @@ class Database:
     def script(self, name: str) -> None:
         """Run statements that touch only this connection's temporary objects."""
         with self.using:
-            self._connection.executescript(self.sql[name])
+            self.connection.executescript(self.sql[name])
 
     def temporary(self, name: str, params: Params) -> None:
         """Run one statement that writes only temporary tables."""
+        self._refuse_fork()
         self._patiently(self.sql[name], params)
 
     def read(self, name: str, params: Params) -> Any:
@@ -139,7 +140,7 @@ class Database:
         self._refuse_fork()
         try:
             with self.using:
-                return self._connection.execute(self.sql[name], params).fetchone()
+                return self.connection.execute(self.sql[name], params).fetchone()
         except sqlite3.Error as exc:
             raise self._translated(exc) from exc
 
@@ -148,20 +149,16 @@ class Database:
         self._refuse_fork()
         try:
             with self.using:
-                return self._connection.execute(self.sql[name], params).fetchall()
+                return self.connection.execute(self.sql[name], params).fetchall()
         except sqlite3.Error as exc:
             raise self._translated(exc) from exc
-
-    def changes(self) -> int:
-        """How many rows this connection has changed so far."""
-        return self._connection.total_changes
 
     def quiet(self) -> bool:
         """Whether nobody's commit is in flight: the write lock can be had at once."""
         self._refuse_fork()
         with self.using:  # to the end, for a child forked in between would book the write lock as taken for ever
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self.connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as exc:
                 if _is_busy(exc):
                     return False
@@ -184,7 +181,7 @@ class Database:
             finally:
                 if self._second is not None:
                     self._second.close()
-                self._connection.close()
+                self.connection.close()
                 forks.closed(self)
 
     def __del__(self) -> None:
@@ -222,21 +219,32 @@ class Database:
         return connection
 
     def _patiently(self, statement: str, params: Params | Callable[[], Params]) -> sqlite3.Cursor:
-        begun = time.monotonic()
+        begun = 0.0
         while True:
             given = params() if callable(params) else params
             try:
                 with self.using:
-                    return self._connection.execute(statement, given)
+                    return self.connection.execute(statement, given)
             except sqlite3.Error as exc:
+                begun = begun or time.monotonic()
                 if not _is_busy(exc) or time.monotonic() - begun > WAIT_S:
                     raise self._translated(exc) from exc
                 time.sleep(RETRY_S)
                 self.waited((time.monotonic() - begun) * 1000)
 
+    def _end_transaction(self) -> None:
+        """End a transaction that an interrupted checkpoint left open; one that is going on is not ours to end."""
+        if self.using._is_owned():  # type: ignore[attr-defined]
+            # A signal handler, or a finalizer, in the middle of a checkpoint: what it wrote would be rolled back.
+            raise StoreError(f"{self.path}: this thread is in the middle of writing to it; put it a little later")
+        self._roll_back()
+
+    def _forked(self) -> StoreError:
+        return StoreError("this connection was opened before a fork; a forked child needs one of its own")
+
     def _refuse_fork(self) -> None:
         if self._pid != os.getpid():
-            raise StoreError("this connection was opened before a fork; a forked child needs one of its own")
+            raise self._forked()
 
     def check_file(self) -> None:
         """Raise StoreGone if the path no longer leads to the file that is open.
@@ -265,7 +273,7 @@ class Database:
         self._wal_limit = size + WAL_BYTES  # what fails now is tried again when the WAL has grown by as much
         try:
             self._second = self._second or self._connect()
-            self._connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("BEGIN IMMEDIATE")
             _, frames, moved = self._second.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             if frames == moved:
                 self._wal_limit = WAL_BYTES
@@ -279,8 +287,8 @@ class Database:
 
     def _roll_back(self) -> None:
         """End our own transaction, if one is open, whatever interrupted us."""
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
 
     def _translated(self, exc: sqlite3.Error) -> StoreError:
         """The sqlite3 error as one of ours."""

@@ -46,7 +46,7 @@ class Inotify:
         events: list[tuple[int, int]] = []
         while True:
             try:
-                data = os.read(self.fd, 65536)
+                data = os.read(self.fd, 4096)
             except BlockingIOError:
                 return events
             at = 0
@@ -54,16 +54,17 @@ class Inotify:
                 number, mask, _, length = _EVENT.unpack_from(data, at)
                 events.append((number, mask))
                 at += _EVENT.size + length
-            if len(data) < 32768:
+            if len(data) < 2048:
                 return events
 
     def discard(self) -> bool:
         """Take all waiting events unread; whether there were any."""
         found = False
         with contextlib.suppress(BlockingIOError):
-            while len(os.read(self.fd, 65536)) > 32768:
+            more = True
+            while more:
+                more = len(os.read(self.fd, 4096)) > 2048
                 found = True
-            found = True
         return found
 
     def close(self) -> None:
@@ -91,13 +92,14 @@ class Timer:
         spec = _Spec(0, 0, *divmod(max(ns, 1), 1_000_000_000)) if ns is not None else _Spec(0, 0, 0, 0)
         _checked(_libc.timerfd_settime(self.fd, self._flags, ctypes.byref(spec), None), "timerfd_settime")
 
-    def drain(self) -> None:
-        """Take its ringing, or the word that the clock was set."""
+    def drain(self) -> bool:
+        """Take its ringing; False if it only says that the clock was set."""
         self._at = None
         try:
             os.read(self.fd, 8)
         except OSError:
-            return
+            return False
+        return True
 
     def close(self) -> None:
         """Close the descriptor."""

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from sqlite3 import Cursor
 from typing import Any
 
 import msgspec
@@ -69,6 +70,7 @@ class SqliteStore:
         self._now = now
         self._served: dict[str, str | None] = {}
         self._lanes = -1
+        self._rung = 0
 
     def now_ms(self) -> int:
         """The store's clock."""
@@ -81,16 +83,17 @@ class SqliteStore:
             (id,), ring = self.put_many(puts[0], f"[{puts[0].args}]", 1)
             return [Stored(id, True, "waiting")], ring
         stored: dict[int, Stored] = {}
+        ring = False
         unkeyed = [i for i, p in enumerate(puts) if p.key is None]
         if unkeyed:
-            last = self._insert([puts[i] for i in unkeyed]).lastrowid or 0
-            first = last - len(unkeyed) + 1
+            inserted, ring = self._insert([puts[i] for i in unkeyed])
+            first = (inserted.lastrowid or 0) - len(unkeyed) + 1
             stored.update({i: Stored(first + n, True, "waiting") for n, i in enumerate(unkeyed)})
         for i, p in enumerate(puts):
             if p.key is not None:
-                stored[i] = self._put_keyed(p)
-        answers = [stored[i] for i in range(len(puts))]
-        return answers, self._nearest([s.id for s in answers if s.created])
+                stored[i], rings = self._put_keyed(p)
+                ring = ring or rings
+        return [stored[i] for i in range(len(puts))], ring
 
     def put_many(self, like: Put, calls: str, count: int) -> tuple[range, bool]:
         if not count:
@@ -102,48 +105,54 @@ class SqliteStore:
             "due": like.due_ms,
             "delay": like.delay_ms,
             "calls": calls,
-            **self._clock(),
+            "now": self._now and self._now(),
         }
-        cursor = self._write_in_lanes("put_many", params, [like])
-        last = cursor.lastrowid or 0
-        return range(last - count + 1, last + 1), self._nearest([last - count + 1])
+        inserted, ring = self._write_in_lanes("put_many", params, [like])
+        last = inserted.lastrowid or 0
+        return range(last - count + 1, last + 1), ring
 
     def cancel(self, id: int) -> str:
-        before = self.database.changes()
+        connection = self.database.connection
+        before = connection.total_changes
         self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
-        if self.database.changes() > before:
+        if connection.total_changes > before:
             return "cancelled"  # without a history nothing of it is left to be seen
         view = self.get(id)
         return view.state if view else "gone"
 
-    def _insert(self, puts: Sequence[Put]) -> Any:
+    def _insert(self, puts: Sequence[Put]) -> tuple[Cursor, bool]:
         rows = [
             (p.queue, p.name, p.priority, p.due_ms, p.delay_ms, p.key, p.remember_ms, msgspec.Raw(p.args.encode()))
             for p in puts
         ]
         return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self._clock()}, puts)
 
-    def _put_keyed(self, put: Put) -> Stored:
-        created = self._insert([put]).rowcount == 1
+    def _put_keyed(self, put: Put) -> tuple[Stored, bool]:
+        inserted, ring = self._insert([put])
+        created = inserted.rowcount == 1
         row = self.database.read("key_state", {"name": put.name, "key": put.key})
         if row is None:
             # It was taken, finished and forgotten between the two statements.
-            return Stored(0, created, "gone")
-        return Stored(row[0], created, row[1])
+            return Stored(0, created, "gone"), ring
+        return Stored(row[0], created, row[1]), ring
 
-    def _write_in_lanes(self, name: str, params: dict[str, Any], puts: Sequence[Put]) -> Any:
-        """Write; the first task of a lane finds it missing, and makes it."""
+    def _write_in_lanes(self, name: str, params: dict[str, Any], puts: Sequence[Put]) -> tuple[Cursor, bool]:
+        """Write; the first task of a lane finds it missing, and makes it. Also says whether one touched the bell."""
+        connection = self.database.connection
+        before = connection.total_changes
         try:
-            return self.database.write(name, params)
+            inserted = self.database.write(name, params)
         except LaneMissing:
             for queue, task, priority in {(p.queue, p.name, p.priority) for p in puts}:
                 self.database.write("lane_add", {"queue": queue, "name": task, "priority": priority})
-            return self.database.write(name, params)
+            return self._write_in_lanes(name, params, puts)
+        return inserted, connection.total_changes - before > inserted.rowcount and self._bell_rung()
 
-    def _nearest(self, ids: Sequence[int]) -> bool:
-        if not ids:
-            return False
-        return bool(self.database.read("nearest", {"ids": _json.encode(list(ids)).decode()})[0])
+    def _bell_rung(self) -> bool:
+        """Whether the bell was touched since this was last asked; a trigger of the user's may have changed rows too."""
+        (rung,) = self.database.read("bell", {})
+        seen, self._rung = self._rung, rung
+        return bool(rung != seen)
 
     # the worker's verbs
 
@@ -182,9 +191,10 @@ class SqliteStore:
             "renew_every": request.renew_every_ms or 1 << 60,
             "keep_rows": self.keep_rows,
             "keep_ms": self.keep_ms,
+            "retries": any(s.delay_ms is not None for s in request.settlements),
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, ring = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -196,11 +206,10 @@ class SqliteStore:
             lost=[] if settled == len(request.settlements) else self._lost(request.settlements),
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
-            ring=self._woke(request.settlements),
+            ring=bool(ring),
         )
 
     def look(self) -> Look:
-        self.database.check_file()
         while True:
             believed = self._believed()
             now, nearest, alone_due, doubted, lanes = self.database.read("look", believed)
@@ -225,9 +234,6 @@ class SqliteStore:
     def _lost(self, settlements: Sequence[Settlement]) -> list[tuple[int, int]]:
         settled = set(_proofs.decode(self.database.read("settled", {})[0]))
         return [(s.id, s.token) for s in settlements if (s.id, s.token) not in settled]
-
-    def _woke(self, settlements: Sequence[Settlement]) -> bool:
-        return self._nearest([s.id for s in settlements if s.delay_ms is not None])
 
     def _open_lanes(self, lanes: int) -> None:
         self.database.temporary("serve_clear", {})
