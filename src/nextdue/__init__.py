@@ -17,7 +17,7 @@ A task is a row, and its `due` says when somebody must look at it next. Tasks ma
 the effect and before the mark); make the effect harmless to repeat, as `ctx.replace(path)` does for files.
 """
 
-from nextdue.app import Call, Handle, Nextdue, Task
+from nextdue.app import Call, Nextdue, Task
 from nextdue.errors import (
     BadArguments,
     BadDefinition,
@@ -38,13 +38,15 @@ from nextdue.errors import (
     Unsupported,
 )
 from nextdue.executors.call import Context
-from nextdue.task import GiveUp, Retry, RetryAfter, Snooze
+from nextdue.handle import Handle
+from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
 __all__ = [
     "BadArguments",
     "BadDefinition",
     "BadTime",
     "Call",
+    "Cancelled",
     "Context",
     "GiveUp",
     "Handle",

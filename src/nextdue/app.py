@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from nextdue.aio import in_thread
-from nextdue.clock import Duration, duration_ms, from_ms, to_ms
+from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
-from nextdue.errors import BadDefinition, KeyTaken, UnknownTask
+from nextdue.errors import BadDefinition, KeyTaken
 from nextdue.executors.call import Context, Definition
-from nextdue.records import Claim, Put, RunView, State, TaskView
+from nextdue.handle import Handle
+from nextdue.records import Claim, Put, State
 from nextdue.service import Hook, Service
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
@@ -64,7 +65,7 @@ class Nextdue:
         self.tasks: dict[str, Task[..., Any]] = {}
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
-        self.caller = Caller(self.open_store)
+        self.caller = Caller(self.path, self.open_store)
         self._service: Service | None = None
 
     def open_store(self) -> SqliteStore:
@@ -158,10 +159,10 @@ class Nextdue:
     # looking at tasks
 
     @overload
-    def get(self, id: int, /) -> "Handle | None": ...
+    def get(self, id: int, /) -> Handle | None: ...
     @overload
-    def get(self, name: str, key: str, /) -> "Handle | None": ...
-    def get(self, first: int | str, key: str | None = None, /) -> "Handle | None":
+    def get(self, name: str, key: str, /) -> Handle | None: ...
+    def get(self, first: int | str, key: str | None = None, /) -> Handle | None:
         """The task with this id, or the one that holds this key of this name; None if there is none."""
         by_id = type(first) is int and key is None
         if type(first) is str and key is None:
@@ -172,11 +173,11 @@ class Nextdue:
             first, key = checked_name(first, "a task's name"), checked_name(key, "a key")
         with self.caller.use() as store:
             view = store.get(first) if isinstance(first, int) else store.by_key(first, str(key))
-        return Handle(self, view.id, view.name, view.key, created=False) if view else None
+        return Handle(self.caller, view.id, view.name, view.key, created=False) if view else None
 
     def find(
         self, *, name: str | None = None, queue: str | None = None, state: State | None = None, limit: int = 100
-    ) -> "list[Handle]":
+    ) -> list[Handle]:
         """Tasks by name, queue and state, nearest due first, at most `limit`."""
         if state is not None and state not in STATES:
             raise BadDefinition(f"there is no state {state!r}; the states are {', '.join(STATES)}")
@@ -187,7 +188,7 @@ class Nextdue:
                 checked_name(word, what)
         with self.caller.use() as store:
             views = store.find(name=name, queue=queue, state=state, limit=limit)
-        return [Handle(self, v.id, v.name, v.key, created=False) for v in views]
+        return [Handle(self.caller, v.id, v.name, v.key, created=False) for v in views]
 
     # working
 
@@ -297,15 +298,15 @@ class Task(Generic[P, R]):
         )
         return Call(self.app, self.definition, put, reject=on_conflict == "reject")
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
         return self._now.enqueue(*args, **kwargs)
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> "list[Handle]":
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
         """Store many calls, all of them or none, by one commit: `task.enqueue_many([(1,), (2,)])`."""
         return self._now.enqueue_many(calls)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """enqueue() from a coroutine, without blocking its event loop."""
         return await self._now.aenqueue(*args, **kwargs)
 
@@ -323,74 +324,29 @@ class Call(Generic[P]):
         """Raises BadDefinition: using() says how a call is stored, enqueue() stores it."""
         raise BadDefinition(f"task {self._put.name}: write .using(...).enqueue(...) to store a call")
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
         return self._store(self._definition.signature.encode(args, kwargs))
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> "list[Handle]":
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
         """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
         put = self._put
         if put.key is not None:
             raise BadDefinition(f"task {put.name}: one key can't be held by many tasks; enqueue them one by one")
         tuples = [args if type(args) is tuple else _tuple(put.name, args) for args in calls]
         ids = self._app.caller.put_many(put, self._definition.signature.encode_many(tuples), len(tuples))
-        return [Handle(self._app, id, put.name, None, created=True) for id in ids]
+        return [Handle(self._app.caller, id, put.name, None, created=True) for id in ids]
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Handle":
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """enqueue() from a coroutine, without blocking its event loop."""
         return await in_thread(self._store, self._definition.signature.encode(args, kwargs))
 
-    def _store(self, text: str) -> "Handle":
+    def _store(self, text: str) -> Handle:
         put = self._put
         stored = self._app.caller.put(put._replace(args=text))
         if self._reject and not stored.created:
             raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
-        return Handle(self._app, stored.id, put.name, put.key, created=stored.created)
-
-
-class Handle:
-    """A stored task. `created` says whether this enqueue made it, or found its key in use."""
-
-    __slots__ = ("_app", "created", "id", "key", "name")
-
-    def __init__(self, app: Nextdue, id: int, name: str, key: str | None, *, created: bool) -> None:
-        self._app, self.id, self.name, self.key, self.created = app, id, name, key, created
-
-    def __repr__(self) -> str:
-        key = "" if self.key is None else f" key={self.key!r}"
-        return f"<{self.name} #{self.id}{key}>"
-
-    @property
-    def state(self) -> State:
-        """waiting, running, done, dead, cancelled or held; gone if neither a row nor its history is left."""
-        with self._app.caller.use() as store:
-            view = store.get(self.id)
-        return view.state if view else "gone"
-
-    @property
-    def due(self) -> datetime | None:
-        """When it is looked at next (aware, UTC): to be started, or, while it runs, the end of its lease."""
-        with self._app.caller.use() as store:
-            view = store.get(self.id)
-        return from_ms(view.due) if view and view.due is not None else None
-
-    def view(self) -> TaskView:
-        """All that is known of it. Raises UnknownTask if nothing is."""
-        with self._app.caller.use() as store:
-            view = store.get(self.id)
-        if view is None:
-            raise UnknownTask(f"{self!r} is neither in {self._app.path} nor in its run history")
-        return view
-
-    def runs(self) -> list[RunView]:
-        """What happened to it so far, newest first."""
-        with self._app.caller.use() as store:
-            return store.runs(task=self.id)
-
-    def cancel(self) -> bool:
-        """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
-        with self._app.caller.use() as store:
-            return store.cancel(self.id) == "cancelled"
+        return Handle(self._app.caller, stored.id, put.name, put.key, created=stored.created)
 
 
 def _tuple(name: str, args: Any) -> tuple[Any, ...]:

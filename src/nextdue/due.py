@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from nextdue.records import Claim, Ending, Settlement
+from nextdue.records import Claim, Ending, Outcome, Settlement
 from nextdue.task import Options, Retry
 
 CRASH_BACKOFF_MS = 250
@@ -70,18 +70,8 @@ def on_claim(claim: Claim) -> Settlement | None:
 def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
 
-    if ending.kind == "done" and claim.key is None:
-        return Settlement(
-            claim.id,
-            claim.token,
-            "done",
-            ending.ran_ms,
-            forget=True,
-            reason=ending.reason,
-            message=ending.message,
-            result=ending.result,
-            name=claim.name,
-        )
+    if ending.kind in ("done", "cancelled") and claim.key is None:
+        return _forgotten(claim, ending, "done" if ending.kind == "done" else "cancelled")
     kept = Settlement(
         claim.id,
         claim.token,
@@ -101,8 +91,15 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
             return settlement(rest="done", crashes=0, alone=False)
         case "snoozed":
             return settlement(outcome="snoozed", delay_ms=ending.delay_ms, crashes=0, alone=False)
-        case "released":
+        case "released" | "finished":  # what finished itself is settled; this would change nothing
             return settlement(outcome="released", delay_ms=0)
+        case "cancelled":
+            return settlement(outcome="cancelled", rest="cancelled")
+        case "crashed":
+            crashes = claim.crashes + 1
+            if crashes >= MAX_CRASHES:
+                return settlement(outcome="dead", rest="dead", crashes=crashes)
+            return settlement(outcome="crashed", delay_ms=crash_backoff_ms(crashes), crashes=crashes)
         case "unfit":
             return settlement(outcome="held", rest="held")
         case "gave_up":
@@ -116,6 +113,20 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
             if delay is None:
                 delay = backoff_ms(failures, options.retry, random)
             return settlement(outcome="failed", delay_ms=delay, attempts=failures)
+
+
+def _forgotten(claim: Claim, ending: Ending, outcome: Outcome) -> Settlement:
+    return Settlement(
+        claim.id,
+        claim.token,
+        outcome,
+        ending.ran_ms,
+        forget=True,
+        reason=ending.reason,
+        message=ending.message,
+        result=ending.result,
+        name=claim.name,
+    )
 
 
 def renew_every_ms(leases: Iterable[int]) -> int:

@@ -135,6 +135,14 @@ class Executor(Protocol):
         """Milliseconds until the next time limit passes, if any."""
         ...
 
+    def cancel(self, claim: Claim) -> None:
+        """Its cancellation was asked for: tell the task, which ends when it sees it, or end it if that can be done."""
+        ...
+
+    def progress(self) -> list[tuple[Claim, str]]:
+        """What running tasks said of themselves since the last call, each as JSON [done, total, note]."""
+        ...
+
     def waiting(self) -> int:
         """How many claims aren't started yet."""
         ...

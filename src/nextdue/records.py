@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled"]
+Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired"]
 """How one claim ended; the word kept in the run history."""
 State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
 """What a user sees of a task; derived from its row or, when that is gone, from the run history."""
@@ -30,7 +30,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     """What an executor says of one claim. `ran_ms` None: it was never started."""
 
     claim: Claim
-    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released"]
+    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
     ran_ms: int | None = None
     delay_ms: int | None = None
     """The delay that the task itself asked for (Snooze, RetryAfter)."""

@@ -53,6 +53,13 @@ class GiveUp(Exception):
     """Raised by a task for which trying again is pointless: it is dead at once, with this message."""
 
 
+class Cancelled(BaseException):
+    """Raised in a task whose cancellation was asked for, by ctx.progress() or, in a coroutine, at an await.
+
+    No Exception, so that a task that catches those ends all the same. It may clean up and raise it again.
+    """
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retry:
     """How a failed attempt is tried again.

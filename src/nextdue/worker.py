@@ -83,6 +83,7 @@ class Worker:
         self._doubt = False
         self._saw(answer.now_ms)
         self._alone_due = answer.alone_due_ms
+        del self._outbox[: len(request.settlements)]
         self._settled(request.settlements, set(answer.lost))
         if answer.held is not None:
             self._renewed = self._now
@@ -183,7 +184,11 @@ class Worker:
     def _end(self, ending: Ending) -> None:
         claim = ending.claim
         self._since.pop((claim.id, claim.token), None)
-        if self.running.pop((claim.id, claim.token), None) is not None:
+        if self.running.pop((claim.id, claim.token), None) is None:
+            return
+        if ending.kind == "finished":  # by itself, in a transaction of its own
+            self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
+        else:
             self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
 
     def _request(self) -> TickRequest:
@@ -223,7 +228,6 @@ class Worker:
         return self._now + due.ALONE_TURN_MS - overdue % due.ALONE_TURN_MS if due.holds_for_alone(overdue) else None
 
     def _settled(self, settlements: list[Settlement], lost: set[tuple[int, int]]) -> None:
-        del self._outbox[: len(settlements)]
         kept = [s for s in settlements if (s.id, s.token) not in lost] if lost else settlements
         self.totals.update(s.outcome for s in kept)
         if lost:

@@ -102,6 +102,12 @@ class SimExecutor:
     def limit_ms(self) -> int | None:
         return None
 
+    def cancel(self, claim: Claim) -> None:
+        """Nobody asks for it here."""
+
+    def progress(self) -> list[tuple[Claim, str]]:
+        return []
+
     def waiting(self) -> int:
         return len(self.queue)
 

@@ -35,7 +35,7 @@ class Target:
 
     def caller(self) -> Caller:
         """A way to put tasks that rings the workers."""
-        return self.app.caller if self.app else Caller(self.open)
+        return self.app.caller if self.app else Caller(self.path, self.open)
 
 
 def find(word: str | None) -> Target:

@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import msgspec
 
 from nextdue import effects
-from nextdue.clock import from_ms
+from nextdue.clock import Duration, duration_ms, from_ms
 from nextdue.codec import Signature, result_text
 from nextdue.errors import BadArguments, BadDefinition, LeaseLost
 from nextdue.records import Claim, Ending
-from nextdue.task import GiveUp, Options, RetryAfter, Snooze, failure_message
+from nextdue.task import Cancelled, GiveUp, Options, RetryAfter, Snooze, failure_message
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -26,14 +26,23 @@ class Definition(msgspec.Struct, frozen=True):
     wants_context: bool
 
 
+class Desk(Protocol):
+    """What a running task may ask of the store, from its own thread."""
+
+    def extend(self, claim: Claim, ms: int) -> None:
+        """Move the end of the claim's lease to at least `ms` from now. Raises LeaseLost or StoreError."""
+        ...
+
+
 class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
-    __slots__ = ("_claim", "_lost", "ends_at")
+    __slots__ = ("_claim", "_desk", "_lost", "_said", "_stop", "ends_at")
 
-    def __init__(self, claim: Claim) -> None:
-        self._claim = claim
-        self._lost = False
+    def __init__(self, claim: Claim, desk: Desk | None = None) -> None:
+        self._claim, self._desk = claim, desk
+        self._lost = self._stop = False
+        self._said: str | None = None
         self.ends_at: float | None = None
         """When its time limit passes; monotonic seconds, kept by the executor."""
 
@@ -67,6 +76,32 @@ class Context:
         """When it was first to run (aware, UTC); the same for all attempts."""
         return from_ms(self._claim.scheduled_for)
 
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Say how far this attempt is; `nextdue ls` and `show` tell it within a few seconds.
+
+        Costs no disk access. Raises Cancelled if the task's cancellation was asked for.
+        """
+        self._said = msgspec.json.encode((done, total, note[:200])).decode()
+        if self._stop:
+            raise Cancelled(f"{self.name} #{self.id}: its cancellation was asked for")
+
+    def cancelled(self) -> bool:
+        """Whether the task's cancellation was asked for. Whoever sees it cleans up and raises nextdue.Cancelled."""
+        return self._stop
+
+    def extend(self, more: Duration) -> None:
+        """Ask for more time: the lease ends at the earliest so long from now, and so does the time limit.
+
+        A living worker keeps leases by itself. This is for what stops even that: a call into C that holds the
+        interpreter for longer than the lease. Raises LeaseLost.
+        """
+        ms = duration_ms(more, "extend's time")
+        self._refuse_if_lost("no time was added")
+        if self._desk is not None:
+            self._desk.extend(self._claim, ms)
+        if self.ends_at is not None:
+            self.ends_at = max(self.ends_at, time.monotonic() + ms / 1000)
+
     def lost(self) -> bool:
         """Whether this attempt's lease is over, so that another worker may be running the task.
 
@@ -89,13 +124,24 @@ class Context:
         """
         return effects.replace(path, mode, encoding=encoding, newline=newline, before_rename=self._refuse_if_lost)
 
-    def _refuse_if_lost(self) -> None:
+    def _refuse_if_lost(self, so: str = "the file was not replaced") -> None:
         if self._lost:
-            raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so the file was not replaced")
+            raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so {so}")
+
+    # what the executor does with it
 
     def mark_lost(self) -> None:
-        """Called by the executor."""
+        """The claim is no longer ours."""
         self._lost = True
+
+    def ask_to_stop(self) -> None:
+        """The task's cancellation was asked for."""
+        self._stop = True
+
+    def take_progress(self) -> str | None:
+        """What it last said, as JSON [done, total, note], once; None if nothing new."""
+        said, self._said = self._said, None
+        return said
 
 
 def call(definition: Definition, claim: Claim, context: Context) -> Ending:
@@ -119,6 +165,8 @@ def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
         result = definition.fn(context, *args, **kwargs) if definition.wants_context else definition.fn(*args, **kwargs)
     except Snooze as snooze:
         return Ending(claim, "snoozed", ran_ms=0, delay_ms=snooze.delay_ms)
+    except Cancelled as exc:
+        return Ending(claim, "cancelled", ran_ms=0, message=failure_message(exc))
     except BaseException as exc:  # SystemExit and CancelledError too: they are the task's failures, not ours
         gave_up = isinstance(exc, (GiveUp, *options.retry.give_up))
         return Ending(

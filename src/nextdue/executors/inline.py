@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from nextdue.executors.call import Context, Definition, call
+from nextdue.executors.call import Context, Definition, Desk, call
 from nextdue.records import Claim, Ending
 
 
 class InlineExecutor:
     """ports.Executor without threads: a claim is run when its ending is asked for."""
 
-    def __init__(self, definitions: Mapping[str, Definition]) -> None:
-        self._definitions = definitions
+    def __init__(self, definitions: Mapping[str, Definition], desk: Desk | None = None) -> None:
+        self._definitions, self._desk = definitions, desk
         self._queue: list[Claim] = []
 
     def start(self, claim: Claim) -> None:
@@ -18,10 +18,16 @@ class InlineExecutor:
 
     def finished(self) -> list[Ending]:
         claims, self._queue = self._queue, []
-        return [call(self._definitions[claim.name], claim, Context(claim)) for claim in claims]
+        return [call(self._definitions[claim.name], claim, Context(claim, self._desk)) for claim in claims]
 
     def limit_ms(self) -> int | None:
         return 0 if self._queue else None
+
+    def cancel(self, claim: Claim) -> None:
+        """Nothing runs while anybody could ask."""
+
+    def progress(self) -> list[tuple[Claim, str]]:
+        return []
 
     def waiting(self) -> int:
         return 0

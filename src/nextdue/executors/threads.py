@@ -11,15 +11,21 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
-from nextdue.executors.call import Context, Definition, call
+from nextdue.executors.call import Context, Definition, Desk, call
 from nextdue.records import Claim, Ending
 
 
 class ThreadExecutor:
     """ports.Executor by threads. `wake` is called from a thread whenever something finished."""
 
-    def __init__(self, size: int, definitions: Mapping[str, Definition], wake: Callable[[], None]) -> None:
-        self._definitions, self._wake = definitions, wake
+    def __init__(
+        self,
+        size: int,
+        definitions: Mapping[str, Definition],
+        wake: Callable[[], None],
+        desk: Desk | None = None,
+    ) -> None:
+        self._definitions, self._wake, self._desk = definitions, wake, desk
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._done: deque[Ending] = deque()
         self._waiting: dict[Claim, Context] = {}
@@ -31,7 +37,7 @@ class ThreadExecutor:
     def start(self, claim: Claim) -> None:
         if self._threads < self._size:
             self._spawn()
-        self._waiting[claim] = Context(claim)
+        self._waiting[claim] = Context(claim, self._desk)
         self._queue.put(claim)
 
     def finished(self) -> list[Ending]:
@@ -50,6 +56,15 @@ class ThreadExecutor:
         ends = [context.ends_at for context in list(self._contexts.values())]
         nearest = min((end for end in ends if end is not None), default=None)
         return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
+
+    def cancel(self, claim: Claim) -> None:
+        context = self._contexts.get(claim) or self._waiting.get(claim)
+        if context is not None:
+            context.ask_to_stop()
+
+    def progress(self) -> list[tuple[Claim, str]]:
+        said = ((claim, context.take_progress()) for claim, context in list(self._contexts.items()))
+        return [(claim, text) for claim, text in said if text is not None]
 
     def waiting(self) -> int:
         return len(self._waiting)

@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from nextdue.codec import MAX_BYTES
 from nextdue.errors import NextdueError, StoreError
@@ -39,8 +40,8 @@ class _Entry:
 class Caller:
     """The verbs that any thread of a program may use. The file is opened at the first use."""
 
-    def __init__(self, make: Callable[[], SqliteStore]) -> None:
-        self._make = make
+    def __init__(self, path: Path, make: Callable[[], SqliteStore]) -> None:
+        self.path, self._make = path, make
         self._begin()
         _callers.add(self)
 

@@ -158,6 +158,12 @@ DROP TABLE IF EXISTS main.nextdue_task
 -- :name uninstall_run
 DROP TABLE IF EXISTS main.nextdue_run
 
+-- :name uninstall_pause
+DROP TABLE IF EXISTS main.nextdue_pause
+
+-- :name uninstall_rate
+DROP TABLE IF EXISTS main.nextdue_rate
+
 -- :name uninstall_lane
 DROP TABLE IF EXISTS main.nextdue_lane
 

@@ -57,7 +57,7 @@ FROM json_each(:calls)
 SELECT rung FROM nextdue_bell
 
 -- :name key_state
-SELECT id, CASE WHEN token IS NOT NULL THEN 'running' WHEN due IS NOT NULL THEN 'waiting' ELSE rest END
+SELECT id, CASE WHEN token IS NOT NULL THEN 'running' WHEN due IS NOT NULL OR rest = 'blocked' THEN 'waiting' ELSE rest END
 FROM nextdue_task WHERE name = :name AND key = :key
 
 -- :name enlist
@@ -263,7 +263,7 @@ WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
 
 -- :name get
 SELECT t.id, t.name, l.queue, l.priority,
-  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL THEN 'waiting' ELSE t.rest END,
+  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END,
   t.due, t.key, t.args, t.attempts, t.crashes, t.claims, t.scheduled_for, t.created, t.reason, t.message, t.token >> 32
 FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane WHERE t.id = :id
 
@@ -275,7 +275,7 @@ FROM nextdue_run WHERE task = :id ORDER BY id DESC LIMIT 1
 
 -- :name find
 SELECT t.id, t.name, l.queue, l.priority,
-  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL THEN 'waiting' ELSE t.rest END AS state,
+  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END AS state,
   t.due, t.key, t.args, t.attempts, t.crashes, t.claims, t.scheduled_for, t.created, t.reason, t.message, t.token >> 32
 FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane
 WHERE (:name IS NULL OR t.name = :name) AND (:queue IS NULL OR l.queue = :queue) AND (:state IS NULL OR state = :state)

@@ -42,7 +42,8 @@ _json = msgspec.json.Encoder()
 
 def _is_plain(settlement: Settlement) -> bool:
     """Done, with nothing to be kept but the fact."""
-    return settlement.forget and settlement.result is None and settlement.message is None
+    s = settlement
+    return s.outcome == "done" and s.forget and s.result is None and s.message is None
 
 
 def _monotonic_ms() -> int:

@@ -3,6 +3,17 @@
 
 CREATE TABLE nextdue_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
+-- Queues and names at rest. nextdue_meta's `pauses` counts the changes, so that a tick by older lanes claims nothing.
+CREATE TABLE nextdue_pause(
+  kind TEXT NOT NULL CHECK (kind IN ('queue', 'name')), word TEXT NOT NULL, since INTEGER NOT NULL,
+  PRIMARY KEY(kind, word)
+) WITHOUT ROWID;
+
+-- The next free slot of a task (and group) with a rate.
+CREATE TABLE nextdue_rate(
+  name TEXT NOT NULL, grp TEXT NOT NULL, free INTEGER NOT NULL, PRIMARY KEY(name, grp)
+) WITHOUT ROWID;
+
 CREATE TABLE nextdue_lane(
   id INTEGER PRIMARY KEY,
   queue TEXT NOT NULL, name TEXT NOT NULL, priority INTEGER NOT NULL,
@@ -20,7 +31,7 @@ CREATE TABLE nextdue_task(
   lane INTEGER NOT NULL,
   name TEXT NOT NULL,
   due INTEGER CHECK (typeof(due) IN ('integer', 'null')),   -- UTC ms; of a running row: the end of its lease
-  rest TEXT,                               -- why it isn't due: done, dead, cancelled, held
+  rest TEXT,                               -- why it isn't due: done, dead, cancelled, held, blocked (by its limit)
   key TEXT,
   args TEXT NOT NULL,                      -- a JSON array or object
   attempts INTEGER NOT NULL DEFAULT 0,     -- tries that ended in failure
@@ -32,26 +43,37 @@ CREATE TABLE nextdue_task(
   remember INTEGER,                        -- how long a finished row occupies its key, ms
   gone_at INTEGER,                         -- of a tombstone: when it ends
   reason TEXT, message TEXT,               -- of the last failure
+  wished INTEGER,                          -- the due it had when it was set aside, blocked or paused
+  again_due INTEGER, again_args TEXT,      -- its next life, asked for while it runs
+  latest INTEGER,                          -- to which extending may move its due at most
+  expires INTEGER,                         -- not to be started after this
+  grp TEXT,                                -- the group by which a limit or a rate counts it; '' = the whole task
+  slot INTEGER,                            -- the due that its rate gave it
+  stop INTEGER,                            -- when a running row was asked to stop
+  progress TEXT,                           -- what it said of itself: a JSON array [done, total, note]
   CHECK ((due IS NULL) = (rest IS NOT NULL)),
   CHECK (token IS NULL OR due IS NOT NULL)
 );
 CREATE INDEX nextdue_task_due ON nextdue_task(lane, due) WHERE due IS NOT NULL;
 CREATE UNIQUE INDEX nextdue_task_key ON nextdue_task(name, key) WHERE key IS NOT NULL;
 CREATE INDEX nextdue_task_token ON nextdue_task(token) WHERE token IS NOT NULL;
+CREATE INDEX nextdue_task_group ON nextdue_task(name, grp, due, wished) WHERE grp IS NOT NULL;
+CREATE INDEX nextdue_task_stop ON nextdue_task(token) WHERE stop IS NOT NULL;
 CREATE INDEX nextdue_task_gone ON nextdue_task(gone_at) WHERE gone_at IS NOT NULL;
 
 CREATE TABLE nextdue_run(
   id INTEGER PRIMARY KEY,
   task INTEGER NOT NULL, name TEXT NOT NULL, key TEXT, claim INTEGER NOT NULL, scheduled_for INTEGER,
   started INTEGER, ended INTEGER NOT NULL,
-  outcome TEXT NOT NULL, reason TEXT, message TEXT, result TEXT, worker INTEGER
+  outcome TEXT NOT NULL, reason TEXT, message TEXT, result TEXT, worker INTEGER,
+  keep INTEGER                             -- its result is kept until then, whatever the history's bounds
 );
 CREATE INDEX nextdue_run_task ON nextdue_run(task);
 
 -- What any program with SQL may read and, through the trigger, write.
 CREATE VIEW nextdue_tasks AS
 SELECT t.id, t.name, l.queue, l.priority,
-  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL THEN 'waiting' ELSE t.rest END AS state,
+  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END AS state,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.due / 1000.0, 'unixepoch') AS due_utc, t.due AS due_ms,
   t.key, t.args, t.attempts, t.crashes, t.claims,
   t.scheduled_for AS scheduled_for_ms, t.created AS created_ms, t.reason, t.message
