@@ -5,7 +5,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, to_ms
@@ -13,18 +13,19 @@ from nextdue.codec import Signature
 from nextdue.errors import BadDefinition, KeyTaken
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
-from nextdue.records import Claim, Put, State
+from nextdue.records import Claim, Mode, Put, State
 from nextdue.service import Hook, Service
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
-from nextdue.task import Options, Retry, checked_name, checked_priority
+from nextdue.task import Options, Retry, checked_name, checked_priority, rate_ms
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 REMEMBER = timedelta(days=1)
 """How long a finished task occupies its key, unless using(remember=...) says otherwise."""
+MODES = get_args(Mode)
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
 
 
@@ -91,6 +92,8 @@ class Nextdue:
         lease: Duration = 300,
         time_limit: Duration | None = None,
         keep_result: bool = False,
+        limit: int | None = None,
+        rate: str | None = None,
         aliases: Sequence[str] = (),
     ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
@@ -99,7 +102,9 @@ class Nextdue:
         name: under which it is stored; its own name by default, without the module. queue, priority (-100..100,
         higher first): defaults for using(). retry: a Retry. lease (s): how long a claim stands without a renewal;
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
-        keep_result: keep the returned value in the run history, as JSON. aliases: former names.
+        keep_result: keep the returned value in the run history, as JSON. limit: how many of it, or of each group
+        given to using(), run at once in all workers. rate: how often it, or each group, is started at most: "10/m" is
+        one start every 6 s. aliases: former names.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -118,6 +123,8 @@ class Nextdue:
         lease: Duration = 300,
         time_limit: Duration | None = None,
         keep_result: Any = False,
+        limit: Any = None,
+        rate: Any = None,
         aliases: Any = (),
     ) -> "Task[..., Any]":
         if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
@@ -136,6 +143,8 @@ class Nextdue:
             lease_ms=duration_ms(lease, "lease"),
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
             keep_result=keep_result,
+            limit=limit,
+            rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
         )
         if options.name == "<lambda>":
@@ -271,21 +280,35 @@ class Task(Generic[P, R]):
         remember: Duration | None = None,
         queue: str | None = None,
         priority: int | None = None,
-        on_conflict: Literal["ignore", "reject"] = "ignore",
+        on_conflict: Mode = "ignore",
+        latest: Duration | None = None,
+        expires: Duration | datetime | None = None,
+        group: str | None = None,
     ) -> "Call[P]":
         """How a call is stored: `task.using(delay="5m", key="42").enqueue(42)`.
 
         delay (timedelta, seconds, or "5m") or due (an aware datetime): when it is to run; default now.
         key: unique within the task's name; while a task with it is unfinished, or finished less than `remember`
-        (default a day) ago, another one isn't stored: on_conflict="ignore" answers the one that exists,
-        "reject" raises KeyTaken. Dead and cancelled ones are started anew.
+        (default a day) ago, another one isn't stored. What then happens says on_conflict: "ignore" answers the one that
+        exists, "reject" raises KeyTaken. "replace", "earliest" and "extend" give a waiting one the new arguments and
+        the new due, the earlier or the later of both; extending never goes beyond `latest` after it was stored. These
+        and "again" let a running one run again afterwards, with the new arguments. Dead and cancelled ones are started
+        anew.
+        expires: not to be started after this (an aware datetime, or how long from now); recorded as expired.
+        group: the group by which the task's limit and rate count it.
         """
         if delay is not None and due is not None:
             raise BadDefinition(f"task {self.name}: give delay or due, not both")
-        if on_conflict not in ("ignore", "reject"):
-            raise BadDefinition(f'task {self.name}: on_conflict must be "ignore" or "reject", not {on_conflict!r}')
-        if key is None and (remember is not None or on_conflict == "reject"):
+        if on_conflict not in MODES:
+            raise BadDefinition(f"task {self.name}: on_conflict must be {', '.join(MODES)}, not {on_conflict!r}")
+        if key is None and (remember is not None or on_conflict != "ignore"):
             raise BadDefinition(f"task {self.name}: remember and on_conflict speak of a key; give key=...")
+        if latest is not None and on_conflict != "extend":
+            raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
+        if group is not None and self.options.limit is None and self.options.rate_ms is None:
+            raise BadDefinition(
+                f"task {self.name}: group counts for a limit or a rate; declare one with @nd.task(limit=...)"
+            )
         put = Put(
             name=self.name,
             queue=self.options.queue if queue is None else checked_name(queue, "a queue's name"),
@@ -295,8 +318,18 @@ class Task(Generic[P, R]):
             delay_ms=0 if delay is None else duration_ms(delay, "delay"),
             key=None if key is None else checked_name(key, "a key"),
             remember_ms=None if key is None else duration_ms(REMEMBER if remember is None else remember, "remember"),
+            mode=on_conflict,
+            latest_ms=None if latest is None else duration_ms(latest, "latest"),
+            expires_ms=to_ms(expires) if isinstance(expires, datetime) else None,
+            expires_in_ms=None if expires is None or isinstance(expires, datetime) else duration_ms(expires, "expires"),
+            group=self._group(group),
         )
-        return Call(self.app, self.definition, put, reject=on_conflict == "reject")
+        return Call(self.app, self.definition, put)
+
+    def _group(self, group: str | None) -> str | None:
+        if group is not None:
+            return checked_name(group, "a group")
+        return "" if self.options.limit is not None or self.options.rate_ms is not None else None
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
@@ -314,8 +347,8 @@ class Task(Generic[P, R]):
 class Call(Generic[P]):
     """A task with the options of using(); enqueue() stores it."""
 
-    def __init__(self, app: Nextdue, definition: Definition, put: Put, *, reject: bool) -> None:
-        self._app, self._definition, self._put, self._reject = app, definition, put, reject
+    def __init__(self, app: Nextdue, definition: Definition, put: Put) -> None:
+        self._app, self._definition, self._put = app, definition, put
 
     def __repr__(self) -> str:
         return f"<{self._put.name}, not stored yet: .enqueue(...) does that>"
@@ -344,7 +377,7 @@ class Call(Generic[P]):
     def _store(self, text: str) -> Handle:
         put = self._put
         stored = self._app.caller.put(put._replace(args=text))
-        if self._reject and not stored.created:
+        if put.mode == "reject" and not stored.created:
             raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
         return Handle(self._app.caller, stored.id, put.name, put.key, created=stored.created)
 

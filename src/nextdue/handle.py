@@ -48,6 +48,8 @@ class Handle:
             return store.runs(task=self.id)
 
     def cancel(self) -> bool:
-        """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
-        with self._caller.use() as store:
-            return store.cancel(self.id) == "cancelled"
+        """Cancel it if it is waiting, held or dead: True. False if it is done, or runs: then it is asked to stop.
+
+        A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
+        """
+        return self._caller.cancel(self.id) == "cancelled"

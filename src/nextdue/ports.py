@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Flag, auto
 from typing import Protocol
 
-from nextdue.records import Claim, Ending, Look, Put, RunView, Stored, TaskView, TickAnswer, TickRequest
+from nextdue.records import Claim, Ending, Look, Put, RunView, Serving, Stored, TaskView, TickAnswer, TickRequest
 
 
 class Store(Protocol):
@@ -17,8 +17,14 @@ class Store(Protocol):
     """
 
     def put(self, puts: Sequence[Put]) -> tuple[list[Stored], bool]:
-        """Store tasks; on return they are on disk. A key in use answers what exists and changes nothing,
-        except that dead, cancelled and forgotten rows start a new life.
+        """Store tasks; on return they are on disk. With a key, its mode decides:
+
+        - ignore, reject: a key in use answers what exists and changes nothing.
+        - replace, earliest, extend: a waiting task gets the new arguments, and the new due, the earlier or the later
+          of both (at most `latest_ms` after it was made).
+        - these and again: a running task gets a next life with the new arguments, which begins when its attempt is
+          settled, whatever the outcome. More wishes until then are joined to one in the same way.
+        - dead, cancelled and forgotten rows start a new life, in these four modes those done as well; held ones don't.
 
         Also says whether to ring: one of them is the nearest of its lane.
         """
@@ -39,8 +45,8 @@ class Store(Protocol):
         """The end of an orderly worker, which holds no rows any more."""
         ...
 
-    def serve(self, leases: Mapping[str, int], queues: Sequence[str] | None) -> None:
-        """Open the lanes of these task names (with their leases in ms) and queues (None = all of them)."""
+    def serve(self, names: Mapping[str, Serving], queues: Sequence[str] | None) -> None:
+        """Open the lanes of these task names and queues (None = all of them) that aren't paused."""
         ...
 
     def tick(self, request: TickRequest) -> TickAnswer:
@@ -49,11 +55,20 @@ class Store(Protocol):
         A settlement whose (id, token) no longer stands changes nothing and is answered in `lost`. Renewal comes
         before the claim. A claim takes only due rows of open lanes, by priority and due, sets due = now + lease,
         a token that is unique to this tick, claims + 1, and crashes + 1 if it takes over an expired lease.
+
+        What is past its `expires` is recorded as expired instead. Of a group with a limit no more than that run at
+        once, in all workers; the others are set aside until one of them ends. Of a group with a rate the starts keep
+        their distance; who comes too early gets the next free slot as its due. What was asked to stop isn't tried
+        again.
         """
         ...
 
-    def look(self) -> Look:
-        """The nearest due of exactly the rows that tick() could claim. Writes nothing."""
+    def look(self, worker: int) -> Look:
+        """The nearest due of exactly the rows that tick() could claim, and what was asked to stop. Writes nothing."""
+        ...
+
+    def stops(self, worker: int) -> list[tuple[int, int]]:
+        """(id, token) of this worker's rows that were asked to stop."""
         ...
 
     def bury(self) -> list[int]:
@@ -79,7 +94,7 @@ class Store(Protocol):
         ...
 
     def cancel(self, id: int) -> str:
-        """Cancel a waiting, held or dead task; answers its state afterwards. Running and done ones stay as they are."""
+        """Cancel a waiting, held or dead task, ask a running one to stop; answers its state afterwards."""
         ...
 
     def close(self) -> None:
@@ -107,11 +122,11 @@ class Alarm(Protocol):
         """End the sleep of this alarm from another thread or a signal handler of this process."""
         ...
 
-    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None], limit_ms: int | None, *, full: bool = False) -> Woken:
         """Return when `look()` answers 0 ms or less, after call(), when a neighbour died, or after `limit_ms`.
 
         `look` answers the ms until something is due, or None; it is asked once at the start and again after
-        every ring and every foreign commit. Without `look` (no room for more) only the other reasons count.
+        every ring and every foreign commit. `full`: there is no room for more, so commits don't count.
         """
         ...
 
@@ -143,8 +158,8 @@ class Executor(Protocol):
         """What running tasks said of themselves since the last call, each as JSON [done, total, note]."""
         ...
 
-    def waiting(self) -> int:
-        """How many claims aren't started yet."""
+    def waiting(self, kind: str | None = None) -> int:
+        """How many claims aren't started yet: of this kind of executor, or of all."""
         ...
 
     def withdraw(self) -> list[Claim]:

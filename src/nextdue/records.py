@@ -1,11 +1,14 @@
 """What travels between the worker, the store and the executors: plain values, no behaviour."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired"]
 """How one claim ended; the word kept in the run history."""
+Mode = Literal["ignore", "reject", "replace", "earliest", "extend", "again"]
+"""What a put does when its key is in use."""
 State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
 """What a user sees of a task; derived from its row or, when that is gone, from the run history."""
 
@@ -65,10 +68,16 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     result: str | None = None
     name: str = ""
     """For people; the store doesn't need it."""
+    keep_ms: int | None = None
+    """How long the result is kept at least."""
 
 
 class Put(NamedTuple):
-    """One task to be stored. Due at `due_ms` (UTC) or `delay_ms` after the store's now."""
+    """One task to be stored. Due at `due_ms` (UTC) or `delay_ms` after the store's now.
+
+    `mode` says what becomes of a task that holds the key already; `latest_ms` is how long after now its due may be
+    put off by mode "extend". Not to be started after `expires_ms` (UTC) or `expires_in_ms` after now.
+    """
 
     name: str
     queue: str
@@ -78,6 +87,22 @@ class Put(NamedTuple):
     delay_ms: int = 0
     key: str | None = None
     remember_ms: int | None = None
+    mode: Mode = "ignore"
+    latest_ms: int | None = None
+    expires_ms: int | None = None
+    expires_in_ms: int | None = None
+    group: str | None = None
+
+
+class Serving(NamedTuple):
+    """How the tasks of one name are served: for how long they are leased, by which executor, and how many at most."""
+
+    lease_ms: int
+    kind: str = "thread"
+    limit: int | None = None
+    """How many of a group may run at once, in all workers."""
+    rate_ms: int | None = None
+    """The time between two starts of a group, in all workers."""
 
 
 class Stored(NamedTuple):
@@ -109,6 +134,10 @@ class TickRequest(NamedTuple):
     """When the leases of this worker were last known to be fresh."""
     renew_every_ms: int = 0
     """Renew all of them unless now is within so many ms after `renewed_ms`; 0 = nothing runs."""
+    kind: str = "thread"
+    """Claim only what is run by this kind of executor."""
+    progress: Sequence[tuple[int, int, str]] = ()
+    """(id, token, JSON) that running tasks said of themselves."""
 
 
 class TickAnswer(NamedTuple):
@@ -124,18 +153,29 @@ class TickAnswer(NamedTuple):
     """The nearest due of the tasks that are tried alone."""
     ring: bool
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
+    found: int
+    """How many rows were looked at for a claim; fewer than asked for: there are no more."""
+    stops: list[tuple[int, int]]
+    """(id, token) of rows of this worker that were asked to stop."""
 
 
 class Look(NamedTuple):
     """What a worker with free slots sees before it sleeps."""
 
     now_ms: int
-    due_ms: int | None
-    """The nearest due of the rows that this worker could claim."""
+    dues: dict[str, int]
+    """The nearest due of the rows that this worker could claim, by kind of executor."""
     alone_due_ms: int | None
     """The same for tasks that are tried alone."""
     retry_at_ms: int | None
     """When expired leases of others, which can't be trusted to be expired yet, may be taken over."""
+    stops: list[tuple[int, int]]
+    """(id, token) of rows of this worker that were asked to stop."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """The nearest of all dues."""
+        return min(self.dues.values(), default=None)
 
 
 class TaskView(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 store,
                 executor,
                 {name: d.options for name, d in self._definitions.items()},
-                slots=self._concurrency,
+                slots={"thread": self._concurrency},
                 random=random.random,
                 queues=self._queues,
                 grace_ms=self._grace_ms,

@@ -1,6 +1,7 @@
 """Reads a page of named SQL statements: each begins with a line `-- :name the_name`.
 
-A line `-- :define word text` makes `{word}` stand for `text` in all statements below it.
+A line `-- :define word text` makes `{word}` stand for `text` in all that lies below it, there and in the pages
+that are read together with this one.
 """
 
 from functools import cache
@@ -8,12 +9,13 @@ from importlib import resources
 
 
 @cache
-def load(package: str, page: str = "statements.sql") -> dict[str, str]:
-    """The statements of a page in a package, by name. Raises ValueError for a name used twice."""
+def load(package: str, *pages: str) -> dict[str, str]:
+    """The statements of some pages in a package, by name. Raises ValueError for a name used twice."""
     found: dict[str, str] = {}
     words: dict[str, str] = {}
     name = ""
-    for line in resources.files(package).joinpath(page).read_text("utf-8").splitlines():
+    folder = resources.files(package)
+    for page, line in [(p, line) for p in pages for line in folder.joinpath(p).read_text("utf-8").splitlines()]:
         if line.startswith("-- :name "):
             name = line.removeprefix("-- :name ").strip()
             if name in found:
@@ -21,7 +23,7 @@ def load(package: str, page: str = "statements.sql") -> dict[str, str]:
             found[name] = ""
         elif line.startswith("-- :define "):
             word, text = line.removeprefix("-- :define ").strip().split(" ", 1)
-            words[word] = text
+            words[word] = _filled(text, words)
         elif name and not line.lstrip().startswith("--"):
             found[name] += line + "\n"
     return {key: _filled(text, words).strip().removesuffix(";") for key, text in found.items()}

@@ -113,6 +113,9 @@ class Options:
     lease_ms: int = 300_000
     time_limit_ms: int | None = None
     keep_result: bool = False
+    run_in: str = "thread"
+    limit: int | None = None
+    rate_ms: int | None = None
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,8 +128,27 @@ class Options:
             raise BadDefinition(f"task {self.name}: retry must be a Retry(...), not {self.retry!r}")
         if self.lease_ms < 1000:
             raise BadDefinition(f"task {self.name}: a lease under 1 s can't be renewed in time")
+        if self.limit is not None and (not _is_whole(self.limit) or self.limit < 1):
+            raise BadDefinition(f"task {self.name}: limit must be a whole number from 1, not {self.limit!r}")
+        if self.rate_ms is not None and self.rate_ms < 1:
+            raise BadDefinition(f"task {self.name}: a rate over 1,000 a second can't be kept")
         if self.time_limit_ms is not None and self.time_limit_ms < 1:
             raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+
+
+RATE_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def rate_ms(rate: Any) -> int:
+    """The time between two starts at this rate, in ms. Raises BadDefinition.
+
+    >>> rate_ms("10/m"), rate_ms("2/s")
+    (6000, 500)
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,6})/([smhd])", rate) if isinstance(rate, str) else None
+    if found is None:
+        raise BadDefinition(f'a rate is a text like "10/m": so many a second (s), minute, hour or day, not {rate!r}')
+    return RATE_UNITS_MS[found[2]] // int(found[1])
 
 
 def checked_name(name: Any, what: str) -> str:

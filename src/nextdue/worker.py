@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from nextdue import due
 from nextdue.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
-from nextdue.records import Claim, Ending, Look, Settlement, TickRequest
+from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
 from nextdue.task import Options
 
 PASSING = (StoreBusy, StoreFull, StoreReadOnly)
@@ -31,8 +31,8 @@ Hook = Callable[[Sequence[Settlement]], None]
 class Worker:
     """One worker: which claims it holds and what it does with them at each tick.
 
-    `options` knows every name (aliases too) that it serves; `random` spreads retries. `once` makes it claim only
-    what was due at its start.
+    `options` knows every name (aliases too) that it serves, `slots` how many of each kind of executor run at once;
+    `random` spreads retries. `once` makes it claim only what was due at its start.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Worker:
         executor: Executor,
         options: Mapping[str, Options],
         *,
-        slots: int,
+        slots: Mapping[str, int],
         random: Callable[[], float],
         queues: Sequence[str] | None = None,
         grace_ms: int = 20_000,
@@ -60,16 +60,19 @@ class Worker:
         self._deaths = PROBES
         self._now = self._renewed = self._progress = 0
         self._alone_due: int | None = None
-        self._finished: deque[tuple[int, int]] = deque()
+        self._finished: deque[tuple[int, str]] = deque()
+        self._kinds = deque(slots)
+        self._wanted: str | None = None
+        self._asked: set[tuple[int, int]] = set()
         self._give_up_at: int | None = None
         self._hurry = self._alone_turn = False
         self.id = store.enlist()
         self.recovered = store.bury()
-        store.serve({name: o.lease_ms for name, o in options.items()}, queues)
+        store.serve({n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms) for n, o in options.items()}, queues)
         self._until: int | None = None
         if once:
             margin = due.crash_backoff_ms(1) * 2 if self.recovered else 0
-            self._until = store.look().now_ms + margin
+            self._until = store.look(self.id).now_ms + margin
 
     # what the loop asks
 
@@ -92,14 +95,18 @@ class Worker:
             self._renewed = self._now
         for claim in answer.claims:
             self._take(claim)
+        self._heed(answer.stops)
         self.ring = answer.ring
         return self._limit_ms()
 
     def look_ms(self) -> int | None:
         """In how many ms this worker could claim something; None if it can't or nothing will be due."""
         if not self.has_room():
+            if self.running:
+                self._heed(self.store.stops(self.id))
             return None
-        look = self.store.look()
+        look = self.store.look(self.id)
+        self._heed(look.stops)
         self._saw(look.now_ms)
         self._alone_due = look.alone_due_ms
         dues = [at for at in self._claimable(look) if at is not None]
@@ -109,7 +116,7 @@ class Worker:
 
     def has_room(self) -> bool:
         """Whether it would claim something if something were due."""
-        return not self._closed() and len(self.running) < self.slots
+        return not self._closed() and any(map(self._free, self.slots))
 
     def bury(self) -> None:
         """Neighbours died: the next ticks give back what they held."""
@@ -145,6 +152,23 @@ class Worker:
 
     # the parts of a tick
 
+    def _kind(self, claim: Claim) -> str:
+        return self.options[claim.name].run_in
+
+    def _free(self, kind: str) -> int:
+        """How many more claims of this kind could be started."""
+        if len(self.slots) == 1:
+            return max(0, self.slots[kind] - len(self.running))
+        return max(0, self.slots[kind] - sum(self._kind(claim) == kind for claim in self.running.values()))
+
+    def _heed(self, stops: Sequence[tuple[int, int]]) -> None:
+        """Tell the executor, once, of what was asked to stop."""
+        for proof in stops:
+            claim = self.running.get(proof)
+            if claim is not None and proof not in self._asked:
+                self._asked.add(proof)
+                self.executor.cancel(claim)
+
     def _bury(self) -> None:
         """Give back what dead neighbours held. One probe may come before the system let go of the lock."""
         if self._deaths:
@@ -164,9 +188,9 @@ class Worker:
     def _collect(self) -> None:
         endings = self.executor.finished()
         for ending in endings:
+            self._finished.append((self._now, self._kind(ending.claim)))
             self._end(ending)
         if endings:
-            self._finished.append((self._now, len(endings)))
             self._progress = self._now
         while self._finished and self._finished[0][0] < self._now - due.AHEAD_WINDOW_MS:
             self._finished.popleft()
@@ -184,6 +208,7 @@ class Worker:
     def _end(self, ending: Ending) -> None:
         claim = ending.claim
         self._since.pop((claim.id, claim.token), None)
+        self._asked.discard((claim.id, claim.token))
         if self.running.pop((claim.id, claim.token), None) is None:
             return
         if ending.kind == "finished":  # by itself, in a transaction of its own
@@ -194,23 +219,34 @@ class Worker:
     def _request(self) -> TickRequest:
         self._ticks += 1
         open_ = not self._closed() and self._hold_ends() is None
-        free = max(0, self.slots - len(self.running)) if open_ else 0
+        kind = self._turn()
+        free = self._free(kind) if open_ else 0
         alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
         alone = self._alone_turn = alone and not self._alone_turn  # never two in a row, or they would starve the others
-        lately = sum(count for _, count in self._finished)
+        lately = len(self._finished) if len(self.slots) == 1 else sum(k == kind for _, k in self._finished)
         self._claimings += free > 0
         return TickRequest(
             worker=self.id,
             settlements=list(self._outbox),
             token=self.id << 32 | self._ticks & 0xFFFF_FFFF,  # 2**32 ticks on, no claim of then can be left
             slots=1 if alone else free,
-            ahead=due.ahead(lately - self.executor.waiting(), free) if open_ and not alone else 0,
+            ahead=due.ahead(lately - self.executor.waiting(kind), free) if open_ and not alone else 0,
             fair=free > 0 and self._claimings % due.FAIR_EVERY == 0,
             alone=alone,
             until_ms=self._until,
             renewed_ms=0 if self._doubt else self._renewed,
             renew_every_ms=1 if self._doubt else self._renew_every(),
+            kind=kind,
+            progress=[(c.id, c.token, said) for c, said in self.executor.progress()],
         )
+
+    def _turn(self) -> str:
+        """Whose turn it is to claim: the kind that the last look saw due, else they take turns."""
+        kind, self._wanted = self._wanted, None
+        if kind is None:
+            self._kinds.rotate()
+            kind = next((k for k in self._kinds if self._free(k)), self._kinds[0])
+        return kind
 
     def _latest_due(self) -> int:
         """Up to which due this worker claims."""
@@ -240,6 +276,7 @@ class Worker:
         for proof in [proof for proof in reversed(self.running) if proof not in held]:
             self.executor.lose(self.running.pop(proof))
             self._since.pop(proof, None)
+            self._asked.discard(proof)
             self.totals["lost"] += 1
         # Claimed by a tick whose answer never reached us, so that nobody would ever start them.
         owed = {(s.id, s.token) for s in self._outbox}
@@ -254,7 +291,7 @@ class Worker:
         if verdict is not None:
             self._outbox.append(verdict)
             return
-        if len(self.running) < self.slots:
+        if self._free(self._kind(claim)):
             self._progress = self._now  # it isn't claimed ahead: a thread of its own is on its way to it
         self.running[claim.id, claim.token] = claim
         self._since[claim.id, claim.token] = self._now
@@ -285,7 +322,13 @@ class Worker:
         held_until = self._hold_ends()
         if held_until is not None:
             return [held_until]
-        return [look.due_ms, look.retry_at_ms, None if self.running else look.alone_due_ms]
+        dues = {kind: due for kind, due in look.dues.items() if self._free(kind)}
+        self._wanted = min(dues, key=lambda kind: dues[kind], default=None)
+        return [
+            min(dues.values(), default=None),
+            look.retry_at_ms,
+            None if self.running else look.alone_due_ms,
+        ]
 
 
 def run(
@@ -311,14 +354,14 @@ def run(
                 return
             if limit == 0:
                 continue
-            woken = alarm.sleep(worker.look_ms if worker.has_room() else None, limit)
+            woken = alarm.sleep(worker.look_ms, limit, full=not worker.has_room())
         except PASSING as trouble:
             if not trouble_ms:
                 on_trouble(trouble)
             elif worker.stopping and patience_ms <= 0:
                 raise
             trouble_ms = trouble_ms or TROUBLE_MS[0]
-            woken = alarm.sleep(None, trouble_ms)
+            woken = alarm.sleep(lambda: None, trouble_ms, full=True)
             if Woken.LIMIT in woken:
                 patience_ms -= trouble_ms if worker.stopping else 0
                 trouble_ms = min(trouble_ms * 2, TROUBLE_MS[1])

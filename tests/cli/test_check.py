@@ -5,6 +5,7 @@ import json
 import pytest
 
 from nextdue.sqlite import inspect
+from nextdue.sqlite.database import PAGES
 from nextdue.sqlite.migrate import VERSION, statements
 from nextdue.statements import load
 
@@ -125,7 +126,7 @@ def test_many_findings_are_cut(busy):
 
 
 def test_both_pages_of_statements_have_names_of_their_own():
-    assert not set(load("nextdue.sqlite")) & set(load("nextdue.sqlite", inspect.PAGE))
+    assert not set(load("nextdue.sqlite", *PAGES)) & set(load("nextdue.sqlite", inspect.PAGE))
 
 
 def test_check_knows_every_object_of_the_schema(shop):

@@ -1,6 +1,6 @@
 """One file under a clock that only moves when told to, and as many stores on it as a test wants."""
 
-from nextdue.records import Put, Settlement, TickAnswer, TickRequest
+from nextdue.records import Put, Serving, Settlement, TickAnswer, TickRequest
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 
@@ -13,7 +13,7 @@ class Hand:
     def __init__(self, place, leases, queues):
         self.store = place.open()
         self.id = self.store.enlist()
-        self.store.serve(leases, queues)
+        self.store.serve({n: how if isinstance(how, Serving) else Serving(how) for n, how in leases.items()}, queues)
         self.ticks = 0
         self.leases, self.queues = leases, queues
         self.held = {}
@@ -31,7 +31,7 @@ class Hand:
 
     def claim(self, slots=100, **wishes):
         """What a worker takes that looked before, as each does that slept."""
-        self.store.look()
+        self.store.look(self.id)
         return self.tick(slots=slots, **wishes).claims
 
     def die(self):

@@ -161,7 +161,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def _look(self, hand, served):
         now, monotonic = self.clock.now(), self.clock.monotonic_ms()
-        look = hand.store.look()
+        look = hand.store.look(hand.id)
         expected = [self.model.look(served, now, monotonic, alone=alone) for alone in (0, 1)]
         assert [look.due_ms, look.alone_due_ms] == expected
         doubted = [

@@ -19,7 +19,9 @@ SCRIPTS = {"worker_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
     # A few rows from the old end of the history, in the order in which it lies: LIMIT ends the scan.
-    "nextdue_tick_do purges nextdue_run": {"SCAN nextdue_run"},
+    "nextdue_tick_do changes nextdue_now": {"SCAN nextdue_run"},
+    # Small, and read only when a worker starts.
+    "forget_rates": {"SCAN nextdue_rate"},
     # The newest lines of the history, likewise.
     "runs": {"SCAN nextdue_run"},
     # For people who look around: any filter, sorted. Nothing of the engine asks this.

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from nextdue.sqlite.database import PAGES
 from nextdue.statements import load
 
 
@@ -19,7 +20,7 @@ def page(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
         (tmp_path / name / "statements.sql").write_text(text, "utf-8")
-        return load(name)
+        return load(name, "statements.sql")
 
     yield read
     for name in made:
@@ -46,7 +47,7 @@ def test_a_name_used_twice_is_an_error(page):
 
 
 def test_the_page_of_the_store_leaves_no_word_open():
-    found = load("nextdue.sqlite")
+    found = load("nextdue.sqlite", *PAGES)
     assert {"put", "put_many", "tick", "look", "get", "find", "cancel"} <= found.keys()
     for name, text in found.items():
         assert text, name

@@ -72,7 +72,7 @@ class Crew:
             store,
             self.executor,
             options(self.role.names),
-            slots=self.role.slots,
+            slots={"thread": self.role.slots},
             random=self.random.random,
             queues=self.role.queues,
             grace_ms=GRACE_MS,

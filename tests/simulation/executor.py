@@ -108,7 +108,7 @@ class SimExecutor:
     def progress(self) -> list[tuple[Claim, str]]:
         return []
 
-    def waiting(self) -> int:
+    def waiting(self, kind: str | None = None) -> int:
         return len(self.queue)
 
     def withdraw(self) -> list[Claim]:

@@ -262,7 +262,7 @@ def alone_beside_others(patch):
     def beside(self):
         asked = request(self)
         overdue = self._alone_due is not None and self._alone_due <= self._now and not self.stopping
-        return asked._replace(alone=True, slots=1, ahead=0) if overdue and len(self.running) < self.slots else asked
+        return asked._replace(alone=True, slots=1, ahead=0) if overdue and self._free("thread") else asked
 
     patch.setattr(Worker, "_request", beside)
     return untouched

@@ -16,7 +16,7 @@ def test_a_clock_set_back_makes_no_grace_longer(tmp_path):
     store.put([Put("mail", "default", 0, "[0]")])
     jobs = {0: Job(0, "mail", "default", ["done"], HOUR_MS)}
     executor = SimExecutor(jobs, 1, clock.monotonic_ms, lambda what: None)
-    worker = Worker(store, executor, options(("mail",)), slots=1, random=lambda: 0.0)
+    worker = Worker(store, executor, options(("mail",)), slots={"thread": 1}, random=lambda: 0.0)
     worker.tick()
     assert worker.running
     worker.stop(2_000)

@@ -26,6 +26,10 @@ class Definition(msgspec.Struct, frozen=True):
     wants_context: bool
 
 
+TELL_EVERY_S = 2.0
+"""How often progress makes the worker write it down."""
+
+
 class Desk(Protocol):
     """What a running task may ask of the store, from its own thread."""
 
@@ -37,10 +41,11 @@ class Desk(Protocol):
 class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
-    __slots__ = ("_claim", "_desk", "_lost", "_said", "_stop", "ends_at")
+    __slots__ = ("_claim", "_desk", "_lost", "_said", "_stop", "_tell", "_told", "ends_at")
 
-    def __init__(self, claim: Claim, desk: Desk | None = None) -> None:
-        self._claim, self._desk = claim, desk
+    def __init__(self, claim: Claim, desk: Desk | None = None, tell: Callable[[], None] | None = None) -> None:
+        self._claim, self._desk, self._tell = claim, desk, tell
+        self._told = 0.0
         self._lost = self._stop = False
         self._said: str | None = None
         self.ends_at: float | None = None
@@ -82,6 +87,9 @@ class Context:
         Costs no disk access. Raises Cancelled if the task's cancellation was asked for.
         """
         self._said = msgspec.json.encode((done, total, note[:200])).decode()
+        if self._tell is not None and time.monotonic() - self._told >= TELL_EVERY_S:
+            self._told = time.monotonic()
+            self._tell()
         if self._stop:
             raise Cancelled(f"{self.name} #{self.id}: its cancellation was asked for")
 

@@ -29,7 +29,7 @@ class InlineExecutor:
     def progress(self) -> list[tuple[Claim, str]]:
         return []
 
-    def waiting(self) -> int:
+    def waiting(self, kind: str | None = None) -> int:
         return 0
 
     def withdraw(self) -> list[Claim]:

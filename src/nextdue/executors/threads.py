@@ -37,7 +37,7 @@ class ThreadExecutor:
     def start(self, claim: Claim) -> None:
         if self._threads < self._size:
             self._spawn()
-        self._waiting[claim] = Context(claim, self._desk)
+        self._waiting[claim] = Context(claim, self._desk, self._wake)
         self._queue.put(claim)
 
     def finished(self) -> list[Ending]:
@@ -58,15 +58,17 @@ class ThreadExecutor:
         return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
 
     def cancel(self, claim: Claim) -> None:
-        context = self._contexts.get(claim) or self._waiting.get(claim)
-        if context is not None:
+        if self._waiting.pop(claim, None) is not None:
+            self._done.append(Ending(claim, "cancelled"))  # it needn't be started
+            self._wake()
+        elif (context := self._contexts.get(claim)) is not None:
             context.ask_to_stop()
 
     def progress(self) -> list[tuple[Claim, str]]:
         said = ((claim, context.take_progress()) for claim, context in list(self._contexts.items()))
         return [(claim, text) for claim, text in said if text is not None]
 
-    def waiting(self) -> int:
+    def waiting(self, kind: str | None = None) -> int:
         return len(self._waiting)
 
     def withdraw(self) -> list[Claim]:

@@ -102,24 +102,30 @@ class LinuxAlarm:
             if self._asleep:
                 os.eventfd_write(self._event, 1)
 
-    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None], limit_ms: int | None, *, full: bool = False) -> Woken:
+        end = time.monotonic() + min(LONGEST_S, LONGEST_S if limit_ms is None else limit_ms / 1000)
         self._asleep = True
         try:
             # Whoever calls from here on writes to the eventfd; whoever called before left the flag.
-            return Woken.CALLED if self._called else self._sleep(look, limit_ms)
+            if self._called:
+                return Woken.CALLED
+            return self._rest(look, end) if full else self._sleep(look, end)
         finally:
             self._asleep = self._called = False
 
-    def _sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
-        end = time.monotonic() + min(LONGEST_S, LONGEST_S if limit_ms is None else limit_ms / 1000)
+    def _rest(self, look: Callable[[], int | None], end: float) -> Woken:
+        """Sleep without room for more: nothing of the WAL counts, and no due."""
+        self._take_events()
+        # A due of the last look may pass meanwhile; its timer would never let the limit be seen.
+        self._wall.at(None)
         woken: Woken | None = None
-        if look is None:
-            # A due of the last look may pass meanwhile; its timer would never let the limit be seen.
-            self._take_events()
-            self._wall.at(None)
-            while woken is None:
-                woken = self._why(self._poll(end), end)
-            return woken
+        while woken is None:
+            look()
+            woken = self._why(self._poll(end), end)
+        return woken
+
+    def _sleep(self, look: Callable[[], int | None], end: float) -> Woken:
+        woken: Woken | None = None
         pause = in_flight = 0.0
         streaming = False
         while woken is None:
@@ -228,11 +234,11 @@ class PlainAlarm:
             self._called = True
             self._changed.notify()
 
-    def sleep(self, look: Callable[[], int | None] | None, limit_ms: int | None) -> Woken:
+    def sleep(self, look: Callable[[], int | None], limit_ms: int | None, *, full: bool = False) -> Woken:
         end = time.monotonic() + min(DEATHS_S, DEATHS_S if limit_ms is None else limit_ms / 1000)
         while True:
             self._check_file()
-            wait_ms = look() if look else None
+            wait_ms = look()
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE
             left = end - time.monotonic()

@@ -107,6 +107,14 @@ class Caller:
                 self._ring()
         return ids
 
+    def cancel(self, id: int) -> str:
+        """Cancel a task, or ask it to stop if it runs; answers its state."""
+        with self.use() as store:
+            state = store.cancel(id)
+            if state == "running":
+                self._ring()
+        return state
+
     def _wait_for_call(self, entry: _Entry) -> None:
         if entry.ready is None:
             # Made only here, for a lone thread never waits. Whoever answers looks for it after the answer, and we

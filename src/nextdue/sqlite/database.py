@@ -33,6 +33,8 @@ RETRY_S = 0.000_1
 WAL_BYTES = 4 << 20
 """The size at which the WAL is moved into the database."""
 LOOK_EVERY = 8
+PAGES = ("statements.sql", "caller.sql", "worker.sql")
+"""The SQL of the store."""
 
 Params = Mapping[str, Any]
 
@@ -67,7 +69,7 @@ class Database:
             raise StoreMissing(f"there is no file {path}; the application makes it when it first puts a task")
         self.path = path
         self.wal = files.beside(path, "-wal")
-        self.sql = load("nextdue.sqlite")
+        self.sql = load("nextdue.sqlite", *PAGES)
         self.waited: Callable[[float], None] = lambda ms: None
         self._pid = os.getpid()
         self._full: bool | None = None

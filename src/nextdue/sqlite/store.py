@@ -16,6 +16,7 @@ from nextdue.records import (
     Look,
     Put,
     RunView,
+    Serving,
     Settlement,
     Stored,
     TaskView,
@@ -36,6 +37,7 @@ BACKOFFS = msgspec.json.encode([due.crash_backoff_ms(crashes) for crashes in ran
 
 _claims = msgspec.json.Decoder(list[Claim])
 _ids = msgspec.json.Decoder(list[int])
+_dues = msgspec.json.Decoder(dict[str, int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
 
@@ -105,6 +107,9 @@ class SqliteStore:
             "priority": like.priority,
             "due": like.due_ms,
             "delay": like.delay_ms,
+            "expires": like.expires_ms,
+            "expires_in": like.expires_in_ms,
+            "grp": like.group,
             "calls": calls,
             "now": self._now and self._now(),
         }
@@ -116,26 +121,43 @@ class SqliteStore:
         connection = self.database.connection
         before = connection.total_changes
         self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
-        if connection.total_changes > before:
-            return "cancelled"  # without a history nothing of it is left to be seen
+        changed = connection.total_changes > before
         view = self.get(id)
-        return view.state if view else "gone"
+        if view is None:
+            return "cancelled" if changed else "gone"  # without a history nothing of it is left to be seen
+        return view.state
 
     def _insert(self, puts: Sequence[Put]) -> tuple[Cursor, bool]:
         rows = [
-            (p.queue, p.name, p.priority, p.due_ms, p.delay_ms, p.key, p.remember_ms, msgspec.Raw(p.args.encode()))
+            (
+                *(p.queue, p.name, p.priority, p.due_ms, p.delay_ms, p.expires_ms, p.expires_in_ms, p.group),
+                msgspec.Raw(p.args.encode()),
+            )
             for p in puts
         ]
         return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self._clock()}, puts)
 
     def _put_keyed(self, put: Put) -> tuple[Stored, bool]:
-        inserted, ring = self._insert([put])
-        created = inserted.rowcount == 1
-        row = self.database.read("key_state", {"name": put.name, "key": put.key})
-        if row is None:
-            # It was taken, finished and forgotten between the two statements.
-            return Stored(0, created, "gone"), ring
-        return Stored(row[0], created, row[1]), ring
+        params = {
+            "queue": put.queue,
+            "name": put.name,
+            "priority": put.priority,
+            "due": put.due_ms,
+            "delay": put.delay_ms,
+            "key": put.key,
+            "remember": put.remember_ms or 0,
+            "args": put.args,
+            "mode": put.mode,
+            "latest": put.latest_ms,
+            "expires": put.expires_ms,
+            "expires_in": put.expires_in_ms,
+            "grp": put.group,
+            **self._clock(),
+        }
+        self._write_in_lanes("put_keyed", params, [put])
+        id, before, ring, self._rung = self.database.read("kept", {})
+        created = before is None or before == "over"
+        return Stored(id, created, "waiting" if created else before), bool(ring)
 
     def _write_in_lanes(self, name: str, params: dict[str, Any], puts: Sequence[Put]) -> tuple[Cursor, bool]:
         """Write; the first task of a lane finds it missing, and makes it. Also says whether one touched the bell."""
@@ -169,33 +191,38 @@ class SqliteStore:
         self.database.write("resign", {"worker": worker})
         self.lives.end(worker)
 
-    def serve(self, leases: Mapping[str, int], queues: Sequence[str] | None) -> None:
+    def serve(self, names: Mapping[str, Serving], queues: Sequence[str] | None) -> None:
         self._served = {
-            "leases": _json.encode(leases).decode(),
+            "names": _json.encode(names).decode(),
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
+        self.database.temporary("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
+        self.database.write("unblock", self._served, durable=False)
+        self.database.write("forget_rates", self._clock(), durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
             "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
             "settlements": _json.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
+            "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,
             "token": request.token,
+            "kind": request.kind,
             "slots": request.slots,
             "ahead": request.ahead,
             "fair": request.fair,
             "alone": int(request.alone),
+            "pauses": self._lanes >> 32,
             "until": request.until_ms,
             "renewed": request.renewed_ms,
             "renew_every": request.renew_every_ms or 1 << 60,
             "keep_rows": self.keep_rows,
             "keep_ms": self.keep_ms,
-            "retries": any(s.delay_ms is not None for s in request.settlements),
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, ring = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, found, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -208,19 +235,25 @@ class SqliteStore:
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
             ring=bool(ring),
+            found=found,
+            stops=_proofs.decode(stops),
         )
 
-    def look(self) -> Look:
+    def look(self, worker: int) -> Look:
         while True:
             believed = self._believed()
-            now, nearest, alone_due, doubted, lanes = self.database.read("look", believed)
+            row = self.database.read("look", {"worker": worker, **believed})
+            now, dues, alone_due, doubted, lanes, stops = row
             opened = lanes != self._lanes
             if opened:
                 self._open_lanes(lanes)
             if not (self._saw(now) or opened):
                 break  # else what was read goes by other lanes, or by leases that a clock step made look expired
         retry_at = None if doubted is None else now + max(1, due.disbelief_ms(doubted, self.steady.ms()))
-        return Look(now, nearest, alone_due, retry_at)
+        return Look(now, _dues.decode(dues), alone_due, retry_at, _proofs.decode(stops))
+
+    def stops(self, worker: int) -> list[tuple[int, int]]:
+        return _proofs.decode(self.database.read("stops", {"worker": worker})[0])
 
     def bury(self) -> list[int]:
         buried: list[int] = []

@@ -9,9 +9,12 @@ CREATE TABLE nextdue_pause(
   PRIMARY KEY(kind, word)
 ) WITHOUT ROWID;
 
--- The next free slot of a task (and group) with a rate.
+-- The slots of a task (and group) with a rate.
 CREATE TABLE nextdue_rate(
-  name TEXT NOT NULL, grp TEXT NOT NULL, free INTEGER NOT NULL, PRIMARY KEY(name, grp)
+  name TEXT NOT NULL, grp TEXT NOT NULL,
+  free INTEGER NOT NULL,                   -- from when on the next one may start
+  tail INTEGER NOT NULL,                   -- the last slot that was given out
+  PRIMARY KEY(name, grp)
 ) WITHOUT ROWID;
 
 CREATE TABLE nextdue_lane(
@@ -48,7 +51,6 @@ CREATE TABLE nextdue_task(
   latest INTEGER,                          -- to which extending may move its due at most
   expires INTEGER,                         -- not to be started after this
   grp TEXT,                                -- the group by which a limit or a rate counts it; '' = the whole task
-  slot INTEGER,                            -- the due that its rate gave it
   stop INTEGER,                            -- when a running row was asked to stop
   progress TEXT,                           -- what it said of itself: a JSON array [done, total, note]
   CHECK ((due IS NULL) = (rest IS NOT NULL)),
@@ -58,6 +60,7 @@ CREATE INDEX nextdue_task_due ON nextdue_task(lane, due) WHERE due IS NOT NULL;
 CREATE UNIQUE INDEX nextdue_task_key ON nextdue_task(name, key) WHERE key IS NOT NULL;
 CREATE INDEX nextdue_task_token ON nextdue_task(token) WHERE token IS NOT NULL;
 CREATE INDEX nextdue_task_group ON nextdue_task(name, grp, due, wished) WHERE grp IS NOT NULL;
+CREATE INDEX nextdue_task_running ON nextdue_task(name, grp) WHERE grp IS NOT NULL AND token IS NOT NULL;
 CREATE INDEX nextdue_task_stop ON nextdue_task(token) WHERE stop IS NOT NULL;
 CREATE INDEX nextdue_task_gone ON nextdue_task(gone_at) WHERE gone_at IS NOT NULL;
 
@@ -69,6 +72,10 @@ CREATE TABLE nextdue_run(
   keep INTEGER                             -- its result is kept until then, whatever the history's bounds
 );
 CREATE INDEX nextdue_run_task ON nextdue_run(task);
+
+-- Results that outlive their line of the history.
+CREATE TABLE nextdue_result(task INTEGER PRIMARY KEY, result TEXT NOT NULL, keep INTEGER NOT NULL);
+CREATE INDEX nextdue_result_keep ON nextdue_result(keep);
 
 -- What any program with SQL may read and, through the trigger, write.
 CREATE VIEW nextdue_tasks AS

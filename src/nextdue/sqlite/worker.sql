@@ -1,0 +1,330 @@
+-- The verbs of a worker. The words in braces are explained in statements.sql, as is how verbs are written.
+
+-- :name enlist
+INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), :host, :pid)
+
+-- :name resign
+DELETE FROM nextdue_worker WHERE id = :worker
+
+-- The temporary objects of a worker's connection.
+-- :name worker_setup
+CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER);
+CREATE TEMP TABLE nextdue_open(
+  lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL, kind TEXT NOT NULL,
+  limited INTEGER NOT NULL);
+CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, most INTEGER, rate INTEGER);
+CREATE TEMP TABLE nextdue_settled(
+  id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
+  delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
+  keep INTEGER, again INTEGER, name TEXT, grp TEXT);
+CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
+CREATE TEMP TABLE nextdue_claimed(
+  place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL);
+
+-- A running row of this group came to its end: as many blocked ones as may run are due again, in the order of their
+-- dues. Nothing is counted that could be miscounted: what runs is what has a token.
+CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
+CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
+BEGIN
+  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
+    SELECT b.id FROM nextdue_task b
+    WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due IS NULL AND b.wished IS NOT NULL AND b.rest = 'blocked'
+    ORDER BY b.wished, b.id
+    LIMIT max(0, coalesce((SELECT coalesce(most, 1 << 40) FROM nextdue_limit WHERE name = NEW.name), 1) - (
+      SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL)));
+END;
+
+-- A row of a task with a limit or a rate wants to be claimed. If its group runs as many as it may, the row is set
+-- aside, and with it those behind it, so that they stand in nobody's way. If its rate forbids it, the row gets the
+-- next free slot as its due. Else it is claimed.
+CREATE TEMP VIEW nextdue_admit AS
+SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
+CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
+BEGIN
+  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
+  WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
+    AND id IN (
+      SELECT NEW.id UNION ALL SELECT * FROM (
+        SELECT b.id FROM nextdue_task b
+        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000))
+    AND due IS NOT NULL AND token IS NULL;
+  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate)
+  WHERE name = NEW.name AND grp = NEW.grp AND free > {now}
+    AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL);
+  UPDATE nextdue_task SET grp = NEW.grp,
+    due = min((SELECT tail FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp), {max})
+  WHERE id = NEW.id AND due <= {now} AND token IS NULL AND NEW.rate IS NOT NULL
+    AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now});
+  UPDATE nextdue_task SET grp = NEW.grp,
+    due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
+  WHERE id = NEW.id AND due <= {now} AND token IS NULL;
+  -- A little late is no reason to run late for ever: slots follow each other by the rate, not by the starts.
+  INSERT INTO nextdue_rate(name, grp, free, tail)
+    SELECT NEW.name, NEW.grp, {now} + NEW.rate, {now}
+    FROM nextdue_task t WHERE t.id = NEW.id AND t.token = NEW.token AND NEW.rate IS NOT NULL
+    ON CONFLICT(name, grp) DO UPDATE SET
+      free = CASE WHEN excluded.tail - free < NEW.rate THEN free + NEW.rate ELSE excluded.free END,
+      tail = max(tail, excluded.tail);
+END;
+
+CREATE TEMP VIEW nextdue_tick AS
+SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
+  NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
+  NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
+
+CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
+BEGIN
+  INSERT OR REPLACE INTO nextdue_now(one, now, believed)
+    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
+    FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
+  DELETE FROM nextdue_claimed;
+  DELETE FROM nextdue_settled;
+
+  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
+  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
+  -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
+  INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
+    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
+    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+  INSERT INTO nextdue_settled
+    SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
+      again IS NULL AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
+      CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep, again, name, grp
+    FROM (
+      SELECT t.id, t.token, t.name, t.grp, t.key, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
+        value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
+        value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
+        t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
+        CASE WHEN value ->> 2 <> 'released' THEN t.again_due END AS again
+      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1);
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
+    SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
+      s.result, NEW.worker, min({now} + s.keep, {max})
+    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
+    WHERE s.ran IS NOT NULL AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
+  INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
+    SELECT l.queue, l.name, l.priority, s.alone
+    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
+    WHERE s.alone AND NOT l.alone;
+  UPDATE nextdue_task SET
+    lane = (
+      SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
+        ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority
+        AND twin.alone = CASE WHEN s.again IS NOT NULL THEN 0 ELSE coalesce(s.alone, l.alone) END
+      WHERE l.id = nextdue_task.lane),
+    due = coalesce(s.again, min({now} + s.delay + (s.delay > 0), {max})),
+    rest = CASE WHEN s.again IS NULL THEN s.rest END, token = NULL, stop = NULL, progress = NULL,
+    attempts = CASE WHEN s.again IS NULL THEN coalesce(s.attempts, nextdue_task.attempts) ELSE 0 END,
+    crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
+    scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END,
+    args = CASE WHEN s.again IS NULL THEN args ELSE again_args END,
+    again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
+    again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
+    reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
+    gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
+  FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
+  INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
+
+  -- Purge at most twice what was settled: history by count and age, tombstones and results by their end.
+  UPDATE nextdue_now SET purge = (
+    SELECT max(id) FROM (
+      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
+    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
+  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
+    SELECT task, result, keep FROM nextdue_run
+    WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
+  DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
+  DELETE FROM nextdue_result WHERE task IN (
+    SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+  DELETE FROM nextdue_task WHERE id IN (
+    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+
+  UPDATE nextdue_task SET progress = j.value ->> 2 FROM json_each(NEW.progress) j
+    WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
+
+  -- Renew, before any claim, all that this worker holds. A lease that its task extended isn't cut, but by a clock set back.
+  UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
+    FROM nextdue_open o
+    WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
+      AND nextdue_task.token {mine} AND o.lane = nextdue_task.lane;
+
+  -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
+  -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
+  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired. An expired lease is
+  -- taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  INSERT INTO nextdue_claimed(id, taken, odd)
+  SELECT id, taken, odd FROM (
+    WITH RECURSIVE
+    merged(rank, due, id, lane, lease, limited, taken, odd) AS (
+      SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
+        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0)
+      FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
+        SELECT n.id FROM nextdue_task n
+        WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
+          AND (n.token IS NULL OR o.lease <= {believed})
+        ORDER BY n.due, n.id LIMIT 1)
+      WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
+      UNION ALL
+      SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
+        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0)
+      FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
+        (SELECT n.id FROM nextdue_task n
+         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
+         ORDER BY n.id LIMIT 1),
+        (SELECT n.id FROM nextdue_task n
+         WHERE n.lane = m.lane AND n.due > m.due AND n.due <= min({now}, coalesce(NEW.until, {max}))
+           AND (n.token IS NULL OR m.lease <= {believed})
+         ORDER BY n.due, n.id LIMIT 1))
+      ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
+    )
+    SELECT id, taken, odd FROM merged
+  );
+  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
+    SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now}, 'crashed', 'lease_expired',
+      'its lease ended without a word from its worker', t.token >> 32
+    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE c.taken AND NEW.keep_rows > 0;
+
+  -- Too late to be started: said in the history, and never silently.
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message)
+    SELECT t.id, t.name, t.key, t.claims, coalesce(t.scheduled_for, t.due), {now}, 'expired', 'expired',
+      'it was not to be started any more'
+    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE c.odd >= 4 AND NOT c.taken AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4 AND NOT taken);
+  UPDATE nextdue_task SET due = NULL, rest = 'dead', reason = 'expired', message = 'it was not to be started any more'
+    WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4 AND NOT taken);
+
+  INSERT INTO nextdue_admit
+    SELECT t.id, NEW.token, o.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
+    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_open o ON o.lane = t.lane
+      CROSS JOIN nextdue_limit l ON l.name = t.name
+    WHERE c.odd & 2 AND c.odd < 4 AND NOT c.taken ORDER BY c.place;
+  UPDATE nextdue_task SET
+    due = min({now} + (SELECT o.lease FROM nextdue_open o WHERE o.lane = nextdue_task.lane), {max}),
+    scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
+    token = NEW.token
+  WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd < 2 OR taken);
+END;
+
+-- A dead worker's rows fall due again after a short back-off that doubles with each crash.
+CREATE TEMP VIEW nextdue_bury AS SELECT NULL AS now, NULL AS worker, NULL AS backoffs, NULL AS keep_rows;
+CREATE TEMP TRIGGER nextdue_bury_do INSTEAD OF INSERT ON nextdue_bury
+BEGIN
+  INSERT OR REPLACE INTO nextdue_now(one, now, believed) VALUES (1, coalesce(NEW.now, {clock}), 0);
+  DELETE FROM nextdue_buried;
+  INSERT INTO nextdue_buried SELECT id FROM nextdue_task WHERE token {mine};
+  DELETE FROM nextdue_settled;
+  INSERT INTO nextdue_settled(id, token, outcome, forget, name, grp)
+    SELECT id, token, 'crashed', stop IS NOT NULL AND key IS NULL, name, grp FROM nextdue_task WHERE token {mine};
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
+    SELECT id, name, key, claims, scheduled_for, {now}, 'crashed', 'worker_died', 'its worker died', NEW.worker
+    FROM nextdue_task WHERE token {mine} AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
+  UPDATE nextdue_task SET
+    due = CASE WHEN stop IS NULL
+      THEN min({now} + (NEW.backoffs ->> min(crashes, json_array_length(NEW.backoffs) - 1)), {max}) END,
+    rest = CASE WHEN stop IS NOT NULL THEN 'cancelled' END,
+    gone_at = CASE WHEN stop IS NOT NULL THEN min({now} + coalesce(remember, 0), {max}) END,
+    token = NULL, crashes = crashes + 1, progress = NULL, stop = NULL,
+    reason = 'worker_died', message = 'its worker died'
+  WHERE token {mine};
+  INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
+  DELETE FROM nextdue_worker WHERE id = NEW.worker;
+END
+
+-- :name tick
+INSERT INTO nextdue_tick(now, done, settlements, progress, worker, token, kind, slots, ahead, fair, alone, pauses, until, believed,
+  expected, renewed, renew_every, keep_rows, keep_ms)
+VALUES (:now, :done, :settlements, :progress, :worker, :token, :kind, :slots, :ahead, :fair, :alone, :pauses, :until, :believed,
+  :expected, :renewed, :renew_every, :keep_rows, :keep_ms)
+
+-- What the tick did, as one row: each row more would be one return to Python more.
+-- :name ticked
+SELECT (SELECT now FROM nextdue_now),
+  (SELECT json_group_array(json_array(
+      t.id, t.token, t.name, t.args, t.key, t.attempts, t.crashes, t.claims, t.scheduled_for, :alone))
+    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id WHERE t.token = :token),
+  (SELECT count(*) FROM nextdue_settled),
+  (SELECT min((
+      SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
+      ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
+  {lanes},
+  (SELECT count(*) FROM nextdue_claimed),
+  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (
+    SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
+  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held})
+
+-- The running rows of a worker that were asked to stop.
+-- :name stops
+SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held}
+
+-- :name settled
+SELECT json_group_array(json_array(id, token)) FROM nextdue_settled
+
+-- :name held
+SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE token {held}
+
+-- :name bury
+INSERT INTO nextdue_bury(now, worker, backoffs, keep_rows) VALUES (:now, :worker, :backoffs, :keep_rows)
+
+-- :name buried
+SELECT json_group_array(id) FROM nextdue_buried
+
+-- :name serve_clear
+DELETE FROM nextdue_open
+
+-- :name serve_limits
+INSERT OR REPLACE INTO nextdue_limit
+SELECT n.key, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
+
+-- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
+-- :name serve
+INSERT INTO nextdue_open
+SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1, 2 * (n.value ->> 2 IS NOT NULL OR n.value ->> 3 IS NOT NULL)
+FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
+WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
+  AND NOT EXISTS (
+    SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
+
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more.
+-- :name unblock
+INSERT INTO nextdue_freed
+SELECT DISTINCT name, grp FROM nextdue_task
+WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
+
+-- :name forget_rates
+DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock})
+
+-- :name lanes
+SELECT {lanes}
+
+-- The nearest due of exactly the rows that a tick could claim, by kind of executor; the same of those tried alone;
+-- and the shortest lease among those that have expired but can't be believed yet.
+-- :name look
+SELECT coalesce(:now, {clock}),
+  (SELECT json_group_object(kind, due) FROM (
+    SELECT o.kind AS kind, min((
+      SELECT n.due FROM nextdue_task n
+      WHERE n.lane = o.lane AND n.due IS NOT NULL
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+      ORDER BY n.due LIMIT 1)) AS due
+    FROM nextdue_open o WHERE NOT o.alone GROUP BY o.kind) WHERE due IS NOT NULL),
+  (SELECT min((
+      SELECT n.due FROM nextdue_task n
+      WHERE n.lane = o.lane AND n.due IS NOT NULL
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+      ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
+  (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
+   WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
+  {lanes},
+  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held})
+
+-- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
+-- :name cut_leases
+UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
+WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
+  AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
+  AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
