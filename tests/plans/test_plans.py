@@ -20,6 +20,10 @@ SCRIPTS = {"worker_setup", "caller_setup"}
 BOUNDED = {
     # A few rows from the old end of the history, in the order in which it lies: LIMIT ends the scan.
     "nextdue_tick_do changes nextdue_now": {"SCAN nextdue_run"},
+    # As many as there are kinds of executors; as were settled by one tick; as a dead worker held.
+    "look": {"USE TEMP B-TREE FOR GROUP BY"},
+    "nextdue_tick_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
+    "nextdue_bury_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
     # Small, and read only when a worker starts.
     "forget_rates": {"SCAN nextdue_rate"},
     # The newest lines of the history, likewise.
