@@ -306,9 +306,7 @@ class Task(Generic[P, R]):
         if latest is not None and on_conflict != "extend":
             raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
         if group is not None and self.options.limit is None and self.options.rate_ms is None:
-            raise BadDefinition(
-                f"task {self.name}: group counts for a limit or a rate; declare one with @nd.task(limit=...)"
-            )
+            raise BadDefinition(f"task {self.name}: a group is counted by a limit or a rate; give @nd.task(limit=...)")
         put = Put(
             name=self.name,
             queue=self.options.queue if queue is None else checked_name(queue, "a queue's name"),

@@ -121,7 +121,7 @@ def test_the_options_of_using_can_be_kept_and_used_again(world, send):
         ({"priority": True}, BadDefinition, "from -100 to 100"),
         ({"remember": "1d"}, BadDefinition, "task send: remember and on_conflict speak of a key; give key=..."),
         ({"on_conflict": "reject"}, BadDefinition, "speak of a key; give key=..."),
-        ({"on_conflict": "replace", "key": "k"}, BadDefinition, 'on_conflict must be "ignore" or "reject"'),
+        ({"on_conflict": "merge", "key": "k"}, BadDefinition, "on_conflict must be ignore, reject, replace"),
         ({"key": "k", "remember": -1}, BadTime, "remember must not be negative"),
         ({"key": "k", "remember": "for ever"}, BadTime, "remember: can't read 'for ever'"),
         ({"key": ""}, BadDefinition, "a key must have 1 to 200 characters, this one has 0"),

@@ -96,7 +96,7 @@ def test_the_history_tells_each_attempt_newest_first(world, act):
     assert (first.outcome, first.claim, first.reason, first.message) == ("failed", 1, "bad value", "ValueError: no")
     assert (last.outcome, last.claim, last.reason, last.message) == ("dead", 2, "bad value", "ValueError: no")
     assert {run.scheduled_for for run in (first, last)} == {begun}
-    assert (first.started, last.started) == (begun, begun + 60_001)
+    assert (first.ended, last.ended) == (begun, begun + 60_001)
     view = handle.view()
     assert (view.attempts, view.claims, view.reason, view.message) == (2, 2, "bad value", "ValueError: no")
 

@@ -328,5 +328,5 @@ def test_higher_priority_goes_first_then_the_earlier_due(world, nd):
     task.using(delay=1).enqueue("early")
     task.using(priority=100, delay=3).enqueue("high")
     world.clock.advance(10_000)
-    world.work(slots=1)
+    world.work(slots={"thread": 1})
     assert ran == ["high", "early", "late", "low"]
