@@ -28,7 +28,7 @@ def note(nd):
 
 
 def due_in(world, handle) -> float:
-    return (handle.view().due - world.clock.now()) / 1000
+    return float(handle.view().due - world.clock.now()) / 1000
 
 
 @pytest.mark.parametrize(
