@@ -152,7 +152,10 @@ class Nextdue:
         if next(iter(inspect.signature(fn).parameters), None) in ("self", "cls"):
             raise BadDefinition(f"{_place(fn)} is a method; a task must be a function, since nobody keeps the object")
         wants_context = _wants_context(fn)
-        definition = Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context)
+        return self._register(Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context))
+
+    def _register(self, definition: Definition) -> "Task[..., Any]":
+        fn, options = definition.fn, definition.options
         for word in (options.name, *options.aliases):
             other = self._definitions.get(word)
             if other is not None:
