@@ -5,6 +5,7 @@ from datetime import datetime
 from nextdue.clock import from_ms
 from nextdue.errors import UnknownTask
 from nextdue.records import RunView, State, TaskView
+from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 
 
@@ -51,3 +52,16 @@ class Handle:
         """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
         with self._caller.use() as store:
             return store.cancel(self.id) == "cancelled"
+
+    def retry(self) -> bool:
+        """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
+
+        False if it is in any other state, or paused (resume() is for that); then nothing changes.
+        """
+        with self._caller.use() as store:
+            return care.apply(store, "retry", [self.id]) == 1
+
+    def run_now(self) -> bool:
+        """Make it due now if it is waiting, whatever its delay; False if it isn't, then nothing changes."""
+        with self._caller.use() as store:
+            return care.apply(store, "run_now", [self.id]) == 1

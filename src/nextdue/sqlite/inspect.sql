@@ -178,10 +178,3 @@ COMMIT
 
 -- :name uninstall_rollback
 ROLLBACK
-
--- Finished tasks whose row is gone, newest first.
--- :name finished
-SELECT r.task FROM nextdue_run r
-WHERE r.outcome = :outcome AND (:name IS NULL OR r.name = :name)
-  AND NOT EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = r.task)
-ORDER BY r.id DESC LIMIT :limit
