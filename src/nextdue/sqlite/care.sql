@@ -43,8 +43,10 @@ ORDER BY o.due, o.id LIMIT :limit
 SELECT t.id FROM nextdue_task t WHERE t.token IS NOT NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit
 
 -- :name care_blocked
-SELECT t.id FROM nextdue_task t WHERE t.grp IS NOT NULL AND t.due IS NULL AND t.rest = 'blocked' AND {matches}
-ORDER BY t.id LIMIT :limit
+SELECT t.id
+FROM (SELECT DISTINCT name FROM nextdue_lane) n
+CROSS JOIN nextdue_task t ON t.name = n.name AND t.grp IS NOT NULL AND t.due IS NULL AND t.rest = 'blocked'
+WHERE {matches} ORDER BY t.id LIMIT :limit
 
 -- :name care_tombstones
 SELECT t.id FROM nextdue_task t WHERE t.rest IN ('done', 'cancelled') AND {matches} ORDER BY t.id LIMIT :limit

@@ -1,6 +1,5 @@
 """Is all that is due being run? What monitoring asks, answered from the indexes in milliseconds."""
 
-import json
 from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
 
@@ -62,12 +61,7 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     now, last_run, ever = _rows(store, "health_facts", **store._clock())[0]
     pauses = [(kind, word, since) for kind, word, since in _rows(store, "health_pauses")]
     stopped = {(kind, word) for kind, word, _ in pauses}
-    rest: dict[str, dict[str, int]] = {"dead": {}, "held": {}, "paused": {}}
-    for name, state, text in _rows(store, "health_rest", most=MOST):
-        count, paused = json.loads(text)
-        for what, number in ((state, count - paused), ("paused", paused)):
-            if number:
-                rest[what][name] = number
+    held = _rows(store, "health_held", most=MOST)
     return Health(
         now=now,
         lives=inspect.lives(store.database),
@@ -79,7 +73,9 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
         ],
         blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
         pauses=pauses,
-        **rest,
+        dead={name: count for name, count in _rows(store, "health_dead", most=MOST) if count},
+        held={name: count for name, paused, count in held if not paused},
+        paused={name: count for name, paused, count in held if paused},
     )
 
 

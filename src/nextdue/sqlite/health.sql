@@ -12,22 +12,28 @@ FROM (
   FROM nextdue_lane l) f
 WHERE f.first <= :now ORDER BY f.first
 
--- What waits for a person, by name: how many, and how many of those are single paused tasks.
--- :name health_rest
-SELECT n.name, r.column1,
-  (SELECT json_array(count(*), coalesce(sum(reason = 'paused'), 0)) FROM (
-    SELECT t.reason FROM nextdue_task t
-    WHERE t.rest IN ('dead', 'held') AND t.rest = r.column1 AND t.name = n.name LIMIT :most))
-FROM (SELECT DISTINCT name FROM nextdue_lane) n CROSS JOIN (VALUES ('dead'), ('held')) r ORDER BY n.name
+-- The dead by name, from the index alone.
+-- :name health_dead
+SELECT n.name, (SELECT count(*) FROM (
+  SELECT 1 FROM nextdue_task t WHERE t.rest IN ('dead', 'held') AND t.rest = 'dead' AND t.name = n.name LIMIT :most))
+FROM (SELECT DISTINCT name FROM nextdue_lane) n ORDER BY n.name
 
--- Groups that a limit or a rate counts, from one to the next, at most :most; of each the longest blocked.
+-- The held by name: how many wait for a person's decision, and how many are single paused tasks.
+-- :name health_held
+SELECT n.name, t.reason IS 'paused', count(*)
+FROM (SELECT DISTINCT name FROM nextdue_lane) n CROSS JOIN nextdue_task t ON t.id IN (
+  SELECT h.id FROM nextdue_task h
+  WHERE h.rest IN ('dead', 'held') AND h.rest = 'held' AND h.name = n.name LIMIT :most)
+GROUP BY 1, 2 ORDER BY 1
+
+-- Groups that a limit or a rate counts, from one to the next by two seeks, at most :most; of each the longest blocked.
 -- :name health_blocked
 WITH RECURSIVE groups(name, grp) AS (
   SELECT name, grp FROM (SELECT name, grp FROM nextdue_task WHERE grp IS NOT NULL ORDER BY name, grp LIMIT 1)
   UNION ALL
-  SELECT t.name, t.grp FROM groups g CROSS JOIN nextdue_task t ON t.id = (
-    SELECT n.id FROM nextdue_task n WHERE n.grp IS NOT NULL AND (n.name, n.grp) > (g.name, g.grp)
-    ORDER BY n.name, n.grp LIMIT 1)
+  SELECT t.name, t.grp FROM groups g CROSS JOIN nextdue_task t ON t.id = coalesce(
+    (SELECT n.id FROM nextdue_task n WHERE n.name = g.name AND n.grp > g.grp ORDER BY n.grp LIMIT 1),
+    (SELECT n.id FROM nextdue_task n WHERE n.grp IS NOT NULL AND n.name > g.name ORDER BY n.name, n.grp LIMIT 1))
   LIMIT :most
 )
 SELECT g.name, min(b.wished), sum((
