@@ -284,6 +284,10 @@ def test_old_lines_of_the_history_go_and_kept_results_stay(place):
     assert not care.match(place.store, "purge", Chosen(state="done")).lines
 
 
+def listed(place, only, **options):
+    return [task.id for task in care.listed(place.store, only, **options)]
+
+
 def test_a_list_shows_the_nearest_due_then_what_needs_a_person(place):
     """The order of find(), but for the finished: those come after the held."""
     made = {make.__name__: make(place) for make in (dead, held, blocked)}
@@ -291,15 +295,15 @@ def test_a_list_shows_the_nearest_due_then_what_needs_a_person(place):
     late, soon = place.put(due_ms=now + 900), place.put("export", queue="slow", due_ms=now + 100)
     gone = cancelled(place)
     everything = [soon, late, made["blocked"], made["dead"], made["held"], gone]
-    assert care.listed(place.store, Chosen(), limit=10) == everything
-    assert care.listed(place.store, Chosen(), limit=2) == everything[:2]
-    assert care.listed(place.store, Chosen(state="waiting"), limit=9) == everything[:3]
-    assert care.listed(place.store, Chosen(queue="slow"), limit=9) == [soon]
-    assert care.listed(place.store, Chosen(state="held"), limit=9) == [made["held"]]
-    assert care.listed(place.store, Chosen(key="k"), limit=9) == [gone]
+    assert listed(place, Chosen(), limit=10) == everything
+    assert listed(place, Chosen(), limit=2) == everything[:2]
+    assert listed(place, Chosen(state="waiting"), limit=9) == everything[:3]
+    assert listed(place, Chosen(queue="slow"), limit=9) == [soon]
+    assert listed(place, Chosen(state="held"), limit=9) == [made["held"]]
+    assert listed(place, Chosen(key="k"), limit=9) == [gone]
     held_by = running(place)
-    assert care.listed(place.store, Chosen(state="running"), limit=9) == [held_by]
-    assert care.listed(place.store, Chosen(state="done"), limit=9) == []
+    assert listed(place, Chosen(state="running"), limit=9) == [held_by]
+    assert listed(place, Chosen(state="done"), limit=9) == []
 
 
 def test_a_list_by_age_begins_with_the_longest_untouched(place):
@@ -309,5 +313,5 @@ def test_a_list_by_age_begins_with_the_longest_untouched(place):
     place.clock.advance(100)
     hand, claim = claimed(place, second)
     hand.tick([at_rest(claim, "dead")])
-    assert care.listed(place.store, Chosen(), limit=9, sort="age") == [first, third, second]
-    assert care.listed(place.store, Chosen(state="dead"), limit=9, sort="age") == [second]
+    assert listed(place, Chosen(), limit=9, sort="age") == [first, third, second]
+    assert listed(place, Chosen(state="dead"), limit=9, sort="age") == [second]

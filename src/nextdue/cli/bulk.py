@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from nextdue.cli import chosen, render, target
-from nextdue.cli.look import HEADERS, row_data, table_line
+from nextdue.cli.look import HEADERS, paused_by, row_data, table_line
 from nextdue.cli.target import Target
 from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
@@ -94,6 +94,9 @@ def _some(verb: Verb, store: SqliteStore, views: list[TaskView], args: argparse.
 def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     if verb == "cancel" and state == "running":
         return "is running; it was asked to stop"
+    if verb in ("retry", "run_now"):
+        paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
+        return f"is {DID[verb]}" + (f", but its {' and its '.join(paused)} is paused" if paused else "")
     return f"is {DID[verb]}"
 
 

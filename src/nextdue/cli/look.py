@@ -25,9 +25,9 @@ def ls(args: argparse.Namespace) -> int:
     store = where.open()
     try:
         only = chosen.filters(where, store, args)
-        ids = care.listed(store, only, limit=args.limit + 1, sort=args.sort)
-        more = len(ids) > args.limit
-        views = [view for id in ids[: args.limit] if (view := store.get(id)) is not None]
+        found = care.listed(store, only, limit=args.limit + 1, sort=args.sort, history=True)
+        more = len(found) > args.limit
+        views = [view for task in found[: args.limit] if (view := store.get(task.id)) is not None]
         now = store.now_ms()
         if args.json:
             render.document([row_data(store, view) for view in views])
@@ -92,7 +92,7 @@ def row_data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
     progress = _progress(sight)
     data["progress"] = progress and dict(zip(("done", "total", "note"), progress, strict=True))
     data["blocked"] = sight.rest == "blocked"
-    data["paused"] = _paused(view, sight)
+    data["paused"] = paused_by(view, sight, view.state)
     data["stop_asked"], data["stop_asked_ms"] = utc(sight.stop), sight.stop
     data["expires"], data["expires_ms"] = utc(sight.expires), sight.expires
     return data
@@ -117,7 +117,7 @@ def table_line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
 
 def _plainly(view: TaskView, sight: Sight) -> str:
     """What keeps it, beside its state."""
-    kept = [f"{what} paused" if what != "task" else "paused" for what in _paused(view, sight)]
+    kept = [f"{what} paused" if what != "task" else "paused" for what in paused_by(view, sight, view.state)]
     if sight.rest == "blocked":
         kept.append("blocked by its limit")
     if view.state == "running" and sight.stop is not None:
@@ -125,10 +125,10 @@ def _plainly(view: TaskView, sight: Sight) -> str:
     return f" ({', '.join(kept)})" if kept else ""
 
 
-def _paused(view: TaskView, sight: Sight) -> list[str]:
+def paused_by(view: TaskView, sight: Sight, state: str) -> list[str]:
     """What is paused so that it can't run: the task, its queue, its name."""
-    found = ["task"] if view.state == "held" and view.reason == "paused" else []
-    if view.state == "waiting":
+    found = ["task"] if state == "held" and view.reason == "paused" else []
+    if state == "waiting":
         found += ["queue"] if sight.queue_paused is not None else []
         found += ["name"] if sight.name_paused is not None else []
     return found

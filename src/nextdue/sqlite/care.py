@@ -45,6 +45,15 @@ class Chosen(NamedTuple):
 EVERYTHING = Chosen()
 
 
+class Found(NamedTuple):
+    """A task that matches."""
+
+    id: int
+    name: str
+    state: str
+    key: str | None
+
+
 class Matched:
     """What a bulk found before it changes anything: ids in 8 bytes each, and how many of which name and state."""
 
@@ -77,9 +86,9 @@ NOTHING = Sight(None, None, None, None, None, None, None, None, None, None)
 def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     """The tasks that this verb would change. Holds no lock, and little memory."""
     found = Matched()
-    for id, name, state in _pages(store.database, chosen, verb):
-        found.ids.append(id)
-        found.counts[name, state] += 1
+    for task in _pages(store.database, chosen, verb):
+        found.ids.append(task.id)
+        found.counts[task.name, task.state] += 1
     if verb == "purge" and chosen.before is not None and chosen.queue is None:
         after = 0
         while page := _rows(store.database, "care_lines", chosen, after=after, limit=READ, **store._clock()):
@@ -88,7 +97,7 @@ def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     return found
 
 
-def _pages(database: Database, chosen: Chosen, verb: Verb) -> Iterator[tuple[int, str, str]]:
+def _pages(database: Database, chosen: Chosen, verb: Verb) -> Iterator[Found]:
     name = "care_page"
     if chosen.key is not None:
         name = "care_page_key"
@@ -96,8 +105,8 @@ def _pages(database: Database, chosen: Chosen, verb: Verb) -> Iterator[tuple[int
         name = "care_page_rest"
     after, after_name = 0, ""
     while page := _rows(database, name, chosen, verb=verb, after=after, after_name=after_name, limit=READ):
-        yield from page
-        after, after_name, _ = page[-1]
+        yield from map(Found._make, page)
+        after, after_name = page[-1][:2]
 
 
 def apply(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen = EVERYTHING) -> int:
@@ -152,18 +161,28 @@ def ring(store: SqliteStore) -> None:
         bell.close()
 
 
-def listed(store: SqliteStore, chosen: Chosen, *, limit: int, sort: Literal["due", "age"] = "due") -> list[int]:
-    """The ids of the tasks that match, at most `limit`.
+def listed(
+    store: SqliteStore,
+    chosen: Chosen,
+    *,
+    limit: int,
+    sort: Literal["due", "age"] = "due",
+    history: bool = False,
+) -> list[Found]:
+    """The tasks that match, at most `limit`; with `history` finished ones too whose row is gone.
 
     By due: the nearest first, then those at rest, the dead and the held before the finished. By age: the longest
     untouched first; that looks at every task.
     """
-    found: dict[int, None] = {}
-    for name, only in _lists(chosen, sort):
+    found: dict[int, Found] = {}
+    statements = list(_lists(chosen, sort))
+    if history and chosen.state in ("done", "cancelled") and chosen.queue is None:
+        statements.append(("care_finished", chosen))  # which doesn't know of queues
+    for name, only in statements:
         if len(found) < limit:
             rows = _rows(store.database, name, only, limit=limit, verb=None, after=0, after_name="")
-            found.update((row[0], None) for row in rows)
-    return list(found)[:limit]
+            found.update((row[0], Found(*row)) for row in rows if row[0] not in found)
+    return list(found.values())[:limit]
 
 
 def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
@@ -184,8 +203,6 @@ def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
                 yield "care_page_rest", chosen._replace(state=rest)
         if state in (None, "done", "cancelled"):
             yield "care_tombstones", chosen
-    if state in ("done", "cancelled") and chosen.queue is None:
-        yield "care_finished", chosen  # a finished task without a key is only in the run history
 
 
 def sight(store: SqliteStore, id: int) -> Sight:

@@ -15,53 +15,57 @@
 
 -- The tasks that match, some at a time. By their ids, through all of the table:
 -- :name care_page
-SELECT t.id, t.name, {state} FROM nextdue_task t
+SELECT t.id, t.name, {state}, t.key FROM nextdue_task t
 WHERE t.id > :after AND {wanted} AND {matches} ORDER BY t.id LIMIT :limit
 
 -- Those at rest until a person decides, which have an index: by name and id.
 -- :name care_page_rest
-SELECT t.id, t.name, t.rest FROM nextdue_task t
+SELECT t.id, t.name, t.rest, t.key FROM nextdue_task t
 WHERE t.rest IN ('dead', 'held') AND t.rest = :state AND (t.name, t.id) > (:after_name, :after) AND {wanted} AND {matches}
 ORDER BY t.name, t.id LIMIT :limit
 
 -- Those of one key: it belongs to its name, so each name is asked.
 -- :name care_page_key
-SELECT t.id, t.name, {state}
+SELECT t.id, t.name, {state}, t.key
 FROM (SELECT name FROM nextdue_lane UNION SELECT :name WHERE :name IS NOT NULL) n
 CROSS JOIN nextdue_task t ON t.name = n.name AND t.key = :key
 WHERE t.id > :after AND {wanted} AND {matches} ORDER BY t.id LIMIT :limit
 
 -- The nearest due of each lane, and of those the nearest.
 -- :name care_due
-SELECT o.id FROM nextdue_lane l CROSS JOIN nextdue_task o ON o.id IN (
+SELECT o.id, o.name, iif(o.token IS NULL, 'waiting', 'running'), o.key
+FROM nextdue_lane l CROSS JOIN nextdue_task o ON o.id IN (
   SELECT t.id FROM nextdue_task t
   WHERE t.lane = l.id AND t.due IS NOT NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit)
 WHERE (:name IS NULL OR l.name = :name) AND (:queue IS NULL OR l.queue = :queue)
 ORDER BY o.due, o.id LIMIT :limit
 
 -- :name care_running
-SELECT t.id FROM nextdue_task t WHERE t.token IS NOT NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit
+SELECT t.id, t.name, 'running', t.key FROM nextdue_task t
+WHERE t.token IS NOT NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit
 
 -- :name care_blocked
-SELECT t.id
+SELECT t.id, t.name, 'waiting', t.key
 FROM (SELECT DISTINCT name FROM nextdue_lane) n
 CROSS JOIN nextdue_task t ON t.name = n.name AND t.grp IS NOT NULL AND t.due IS NULL AND t.rest = 'blocked'
 WHERE {matches} ORDER BY t.id LIMIT :limit
 
 -- :name care_tombstones
-SELECT t.id FROM nextdue_task t WHERE t.rest IN ('done', 'cancelled') AND {matches} ORDER BY t.id LIMIT :limit
+SELECT t.id, t.name, t.rest, t.key FROM nextdue_task t
+WHERE t.rest IN ('done', 'cancelled') AND {matches} ORDER BY t.id LIMIT :limit
 
 -- The longest untouched first.
 -- :name care_aged
-SELECT t.id FROM nextdue_task t WHERE {matches} ORDER BY {touched}, t.id LIMIT :limit
+SELECT t.id, t.name, {state}, t.key FROM nextdue_task t WHERE {matches} ORDER BY {touched}, t.id LIMIT :limit
 
 -- :name care_aged_rest
-SELECT t.id FROM nextdue_task t WHERE t.rest IN ('dead', 'held') AND t.rest = :state AND {matches}
+SELECT t.id, t.name, t.rest, t.key FROM nextdue_task t
+WHERE t.rest IN ('dead', 'held') AND t.rest = :state AND {matches}
 ORDER BY {touched}, t.id LIMIT :limit
 
 -- Finished tasks whose row is gone, newest first.
 -- :name care_finished
-SELECT r.task FROM nextdue_run r
+SELECT r.task, r.name, r.outcome, r.key FROM nextdue_run r
 WHERE r.outcome = :state AND (:name IS NULL OR r.name = :name) AND (:key IS NULL OR r.key = :key)
   AND (:reason IS NULL OR r.reason = :reason)
   AND (:before IS NULL OR r.ended <= :before) AND (:since IS NULL OR r.ended >= :since)
