@@ -109,7 +109,7 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
         return f"is paused; `nextdue resume {view.id}` lets it go on"
     if sight.stop is not None and verb == "cancel":
         return "is running; it was asked to stop before"
-    if verb == "purge" and sight == care.NOTHING:
+    if verb == "purge" and not sight.there:
         return "has no row any more, only lines of the run history"
     return INSTEAD.get((verb, state), f"is {state}; nothing is changed")
 

@@ -137,7 +137,7 @@ def paused_by(view: TaskView, sight: Sight, state: str) -> list[str]:
 def _said(sight: Sight) -> list[str]:
     """What a running task said of itself: 412/900 files.
 
-    >>> _said(care.NOTHING._replace(progress='[412, 900, "files"]'))
+    >>> _said(Sight(progress='[412, 900, "files"]'))
     ['412/900 files']
     """
     progress = _progress(sight)

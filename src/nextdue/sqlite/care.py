@@ -67,20 +67,17 @@ class Matched:
 class Sight(NamedTuple):
     """What only people want to know of a row. Instants in UTC ms."""
 
-    rest: str | None
-    wished: int | None
-    progress: str | None
-    stop: int | None
-    expires: int | None
-    grp: str | None
-    slot: int | None
-    again_due: int | None
-    queue_paused: int | None
+    there: int = 0
+    """0: it has no row any more, so that all else is unknown."""
+    rest: str | None = None
+    wished: int | None = None
+    progress: str | None = None
+    stop: int | None = None
+    expires: int | None = None
+    grp: str | None = None
+    queue_paused: int | None = None
     """Since when its queue is paused."""
-    name_paused: int | None
-
-
-NOTHING = Sight(None, None, None, None, None, None, None, None, None, None)
+    name_paused: int | None = None
 
 
 def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
@@ -208,7 +205,7 @@ def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
 def sight(store: SqliteStore, id: int) -> Sight:
     """What only people want to know of this row; nothing of one that is gone."""
     rows = _rows(store.database, "care_sight", EVERYTHING, id=id)
-    return Sight(*rows[0]) if rows else NOTHING
+    return Sight(*rows[0]) if rows else Sight()
 
 
 def _rows(database: Database, name: str, chosen: Chosen, **more: Any) -> list[Any]:

@@ -74,7 +74,7 @@ ORDER BY r.id DESC LIMIT :limit
 
 -- What only people want to know of a row.
 -- :name care_sight
-SELECT t.rest, t.wished, t.progress, t.stop, t.expires, t.grp, t.slot, t.again_due,
+SELECT 1, t.rest, t.wished, t.progress, t.stop, t.expires, t.grp,
   (SELECT since FROM nextdue_pause WHERE kind = 'queue' AND word = l.queue),
   (SELECT since FROM nextdue_pause WHERE kind = 'name' AND word = t.name)
 FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane WHERE t.id = :id
