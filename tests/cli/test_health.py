@@ -74,6 +74,20 @@ def test_no_worker_lives_and_what_did_not_run_since(shop, health, capsys):
     assert texts[1].startswith("letter in mail: 1 didn't run, since ")
 
 
+def test_a_worker_of_which_nobody_knows_is_none_that_lives(shop, health):
+    add(shop, 1, delay="1h")
+    shop.sql("INSERT INTO nextdue_worker(started, host, pid) VALUES (1, 'far', 4)")
+    code, found, said = health()
+    assert (code, found["workers"]) == (1, 0)
+    assert said["bad", "worker"] == "no worker is known to live; of worker 1 (pid 4 on far) it can't be told"
+
+
+def test_what_a_person_did_is_no_run(shop, health):
+    (id,) = add(shop, 1, delay="1h")
+    assert shop.nd.get(id).cancel()
+    assert health()[1]["last_run"] is None
+
+
 def test_a_worker_lives_and_nothing_is_late(living, cli, health):
     code, found, said = health()
     assert (code, found["workers"], found["late"]) == (0, 1, [])

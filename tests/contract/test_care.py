@@ -132,11 +132,12 @@ def test_a_verb_takes_these_states_and_no_other(place, verb, make):
 @pytest.mark.parametrize("make", [failed, crashed, dead, held, cancelled])
 def test_a_retried_task_begins_anew_and_runs(place, make):
     id = make(place)
+    change(place, id, wished=5, progress="[1, 2, null]")
     place.clock.advance(50)
     assert care.apply(place.store, "retry", [id]) == 1
     now = row(place, id)
     assert (now["due"], now["rest"], now["attempts"], now["crashes"]) == (place.clock.now(), None, 0, 0)
-    assert (now["reason"], now["message"], now["gone_at"], now["wished"]) == (None, None, None, None)
+    assert {now[name] for name in ("reason", "message", "gone_at", "wished", "progress", "stop")} == {None}
     (claim,) = place.hand().claim()
     assert (claim.id, claim.attempts, claim.crashes, claim.alone) == (id, 0, 0, 0)
 
@@ -198,6 +199,20 @@ def test_a_row_that_changed_after_the_look_is_left_alone(place, verb):
     assert care.apply(place.store, verb, found.ids, only) == 0 or verb == "cancel"
     if verb != "cancel":
         assert place.rows() == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_row_that_matches_no_more_is_left_alone(place, verb):
+    """It may still be changed, but it isn't what was shown."""
+    id = {"run_now": failed}.get(verb, dead)(place)
+    only = Chosen(reason="timeout")
+    found = care.match(place.store, verb, only)
+    assert list(found.ids) == [id]
+    change(place, id, reason="refused")
+    before = place.rows()
+    assert care.apply(place.store, verb, found.ids, only) == 0
+    assert place.rows() == before
+    assert care.apply(place.store, verb, found.ids, Chosen(reason="refused")) == 1
 
 
 def test_every_filter_must_match(place):
@@ -278,10 +293,10 @@ def test_old_lines_of_the_history_go_and_kept_results_stay(place):
     only = Chosen(before=place.clock.now() - 2_000)
     found = care.match(place.store, "purge", only)
     assert (list(found.ids), len(found.lines)) == ([], 2)
+    for other in (Chosen(before=only.before, queue="default"), Chosen(state="done")):
+        assert not care.match(place.store, "purge", other).lines
     assert care.purge_lines(place.store, found.lines, only) == 2
     assert {run.task for run in place.store.runs()} == {ids[1], ids[3]}
-    assert not care.match(place.store, "purge", Chosen(before=only.before, queue="default")).lines
-    assert not care.match(place.store, "purge", Chosen(state="done")).lines
 
 
 def listed(place, only, **options):

@@ -198,7 +198,7 @@ FILTERS = """[--state STATE] [--name NAME] [--queue QUEUE] [--key KEY]
 
 
 def _ls(commands: Any, name: str) -> None:
-    indent = " " * 19
+    indent = " " * 18
     usage = f"[TARGET] {FILTERS.format(indent=indent)}\n{indent}[--sort due|age] [--limit N] [--json]"
     parser = _command(commands, name, "look", "List tasks, nearest due first.", usage)
     _target(parser)
