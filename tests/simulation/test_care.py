@@ -3,12 +3,12 @@
 import pytest
 
 from nextdue.sqlite import care
-from nextdue.sqlite.care import Chosen
+from nextdue.sqlite.care import Chosen, Verb
 from tests.simulation.faults import Killed
 from tests.simulation.judge import Broken, Change, Judge
 from tests.simulation.world import Weather, World
 
-VERBS = ("retry", "run_now", "purge", "cancel")
+VERBS: tuple[Verb, ...] = ("retry", "run_now", "purge", "cancel")
 WORLDS = 25
 
 
@@ -45,7 +45,7 @@ class Cared(World):
         weather = Weather(crash=0.03, pause=0.002, step=0.005, lock=0.005, stop=0.003, puts=40)
         super().__init__(seed, folder, mutate, weather=weather)
         self.judge.__class__ = Witness  # the workers hold this object already
-        self.done = dict.fromkeys(VERBS, 0)
+        self.done: dict[str, int] = dict.fromkeys(VERBS, 0)
         for _ in range(40):
             self.at(self.random.randrange(weather.storm_ms), "person")
 
