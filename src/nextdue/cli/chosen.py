@@ -23,8 +23,8 @@ def given(args: argparse.Namespace) -> bool:
 def filters(where: Target, store: SqliteStore, args: argparse.Namespace) -> Chosen:
     """The filters of the command line. Raises UnknownTask for a name or a queue that nobody knows, BadTime."""
     tasks = where.app.tasks if where.app else {}
-    if args.name is not None and args.name not in tasks:
-        _check_name(where, store, args.name)
+    if args.name is not None:
+        target.known_name(args.name, inspect.names(store.database) | set(tasks), where.path)
     if args.queue is not None:
         declared = {task.options.queue for task in tasks.values()}
         target.known_queue(args.queue, inspect.queues(store.database) | declared, where.path)
@@ -78,16 +78,9 @@ def named(where: Target, store: SqliteStore, words: list[str]) -> list[TaskView]
     name, key = words
     view = store.by_key(name, key)
     if view is None:
-        _check_name(where, store, name)
+        target.known_name(name, inspect.names(store.database), where.path)
         raise UnknownTask(f"no task {name!r} with the key {key!r} is in {where.path}")
     return [view]
-
-
-def _check_name(where: Target, store: SqliteStore, name: str) -> None:
-    if name not in {known for known, _ in inspect.rows(store.database, "lanes_known")}:
-        # What has no lane any more is asked of every row, which takes its time beside millions of them.
-        tasks = set(where.app.tasks) if where.app else set()
-        target.known_name(name, inspect.names(store.database) | tasks, where.path)
 
 
 def _by_id(where: Target, store: SqliteStore, id: int) -> TaskView:

@@ -130,8 +130,7 @@ def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
         said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}.")
     before = inspect.value(store.database, "before_it", {"id": view.id})
     if before:
-        counted = "over 10,000 tasks" if before > 10_000 else render.counted(before, "task")
-        said.append(f"Due before it, of its name and queue: {counted}.")
+        said.append(f"Due before it, of its name and queue: {render.counted(before, 'task')}.")
     said.append(
         f"Whether a living worker knows the name {view.name!r} and serves the queue {view.queue!r} isn't in the file; "
         "its first lines say it."

@@ -31,12 +31,11 @@ FROM nextdue_worker w ORDER BY w.id
 SELECT l.queue, l.name, l.priority, l.alone FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.id = t.lane
 WHERE t.id = :id
 
--- How many tasks of the same lane are due before this one; 10,001 stands for more.
+-- How many tasks of the same lane are due before this one.
 -- :name before_it
-SELECT count(*) FROM (
-  SELECT 1 FROM nextdue_task t CROSS JOIN nextdue_task o ON o.lane = t.lane AND o.due <= t.due
-    AND (o.due < t.due OR o.id < t.id) AND o.token IS NULL
-  WHERE t.id = :id LIMIT 10001)
+SELECT count(*) FROM nextdue_task t CROSS JOIN nextdue_task o ON o.lane = t.lane AND o.due IS NOT NULL
+  AND (o.due < t.due OR (o.due = t.due AND o.id < t.id)) AND o.token IS NULL
+WHERE t.id = :id
 
 -- :name newest
 SELECT max((SELECT coalesce(max(created), 0) FROM nextdue_task), (SELECT coalesce(max(ended), 0) FROM nextdue_run))
