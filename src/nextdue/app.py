@@ -15,7 +15,9 @@ from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
 from nextdue.service import Hook, Service
+from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
+from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.task import Options, Retry, checked_name, checked_priority, rate_ms
@@ -188,19 +190,29 @@ class Nextdue:
         return Handle(self.caller, view.id, view.name, view.key, created=False) if view else None
 
     def find(
-        self, *, name: str | None = None, queue: str | None = None, state: State | None = None, limit: int = 100
+        self,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        state: State | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        limit: int = 100,
     ) -> list[Handle]:
-        """Tasks by name, queue and state, nearest due first, at most `limit`."""
+        """Tasks by name, queue, state, key and the reason of their last failure, at most `limit`.
+
+        Nearest due first, then those at rest. `for task in nd.find(state="dead", reason="timeout"): task.retry()`
+        """
         if state is not None and state not in STATES:
             raise BadDefinition(f"there is no state {state!r}; the states are {', '.join(STATES)}")
         if type(limit) is not int or not 1 <= limit < 1 << 31:
             raise BadDefinition(f"limit must be a whole number from 1, not {limit!r}")
-        for word, what in ((name, "a task's name"), (queue, "a queue's name")):
+        for word, what in ((name, "a task's name"), (queue, "a queue's name"), (key, "a key"), (reason, "a reason")):
             if word is not None:
                 checked_name(word, what)
         with self.caller.use() as store:
-            views = store.find(name=name, queue=queue, state=state, limit=limit)
-        return [Handle(self.caller, v.id, v.name, v.key, created=False) for v in views]
+            found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit)
+        return [Handle(self.caller, task.id, task.name, task.key, created=False) for task in found]
 
     # working
 

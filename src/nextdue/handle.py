@@ -5,6 +5,7 @@ from datetime import datetime
 from nextdue.clock import from_ms
 from nextdue.errors import UnknownTask
 from nextdue.records import RunView, State, TaskView
+from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 
 
@@ -33,6 +34,19 @@ class Handle:
         with self._caller.use() as store:
             view = store.get(self.id)
         return from_ms(view.due) if view and view.due is not None else None
+
+    def retry(self) -> bool:
+        """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
+
+        False if it is in any other state, or paused (resume() is for that); then nothing changes.
+        """
+        with self._caller.use() as store:
+            return care.apply(store, "retry", [self.id]) == 1
+
+    def run_now(self) -> bool:
+        """Make it due now if it is waiting, whatever its delay; False if it isn't, then nothing changes."""
+        with self._caller.use() as store:
+            return care.apply(store, "run_now", [self.id]) == 1
 
     def view(self) -> TaskView:
         """All that is known of it. Raises UnknownTask if nothing is."""

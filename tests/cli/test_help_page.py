@@ -13,10 +13,12 @@ What follows is what `nextdue --help` and `nextdue COMMAND --help` print; a test
 `NEXTDUE_WRITE_DOCS=1` in its environment rewrites the page.
 
 Where a command takes `module:attribute`, the module is looked for in the current directory first; all but `worker`
-take a database as well. Only the application creates a file: `ls`, `show`, `why`, `cancel`, `check`, `doctor` and
-`uninstall` refuse a path where there is none. Times are shown in local time and in UTC. A terminal gets colors
-unless `NO_COLOR` is set; what is not a terminal gets plain aligned text. `--json` is the form for programs: instants
-are there twice, as UTC text and in milliseconds since 1970 (`..._ms`).
+take a database as well. Only the application creates a file: all other commands refuse a path where there is none.
+What `retry`, `run-now`, `cancel`, `purge` and `health` are for is told in [looking after tasks](care.md).
+
+Times are shown in local time and in UTC. A terminal gets colors unless `NO_COLOR` is set; what is not a terminal gets
+plain aligned text. `--json` is the form for programs: instants are there twice, as UTC text and in milliseconds since
+1970 (`..._ms`).
 
 A worker writes its first lines, its progress and its summary to stdout, and the lines of the logger `nextdue`
 (failures among them) to stderr, unless the application has set up logging itself.

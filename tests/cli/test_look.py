@@ -1,4 +1,4 @@
-"""`nextdue ls`, `show`, `why` and `cancel`: what a person and a program are told of tasks."""
+"""`nextdue ls`, `show`, `why` and `cancel` of one task: what a person and a program are told of tasks."""
 
 import json
 
@@ -99,7 +99,7 @@ def test_cancel_stops_only_what_waits(shop, cli):
     hold(shop, running)
     assert cli("cancel", "shop.db", running)[:2] == (1, f"receipt #{running} is running; it is left alone\n")
     code, out, _ = cli("cancel", "shop.db", running, "--json")
-    assert (code, json.loads(out)["cancelled"]) == (1, False)
+    assert (code, json.loads(out)["changed"], json.loads(out)["tasks"][0]["state"]) == (1, 0, "running")
     assert shop.nd.get(running).state == "running"
 
 
@@ -202,4 +202,4 @@ def test_why_it_is_dead(shop, cli):
     shop.sql("UPDATE nextdue_task SET reason = 'worker_died', message = 'its worker died 3 times', key = NULL")
     out = why(cli, "shop.db", 1)
     assert "It is given up because its worker died 3 times." in out
-    assert "put a new one" in out
+    assert "`nextdue retry 1` starts it anew; `nextdue cancel 1` takes it away." in out

@@ -1,17 +1,20 @@
-"""`nextdue ls`, `show` and `cancel`: looking at tasks, and stopping one that still waits."""
+"""`nextdue ls` and `show`: looking at tasks."""
 
 import argparse
-import os
+from typing import Any
 
-from nextdue.cli import render, target
-from nextdue.cli.target import VARIABLE, Target
-from nextdue.cli.times import relative, shown, span, times
-from nextdue.errors import BadDefinition, UnknownTask
+import msgspec
+
+from nextdue.cli import chosen, render, target
+from nextdue.cli.target import Target
+from nextdue.cli.times import relative, shown, span, times, utc
+from nextdue.errors import BadDefinition
 from nextdue.records import RunView, TaskView
-from nextdue.sqlite import inspect
+from nextdue.sqlite import care
+from nextdue.sqlite.care import Sight
 from nextdue.sqlite.store import SqliteStore
 
-STOPPABLE = ("waiting", "held", "dead")
+HEADERS = ("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS")
 
 
 def ls(args: argparse.Namespace) -> int:
@@ -21,25 +24,26 @@ def ls(args: argparse.Namespace) -> int:
         raise BadDefinition(f"--limit must be at least 1, not {args.limit}")
     store = where.open()
     try:
-        _check_filters(where, store, args.name, args.queue)
-        views = _listed(store, args)
+        only = chosen.filters(where, store, args)
+        found = care.listed(store, only, limit=args.limit + 1, sort=args.sort, history=True)
+        more = len(found) > args.limit
+        views = [view for task in found[: args.limit] if (view := store.get(task.id)) is not None]
         now = store.now_ms()
+        if args.json:
+            render.document([row_data(store, view) for view in views])
+        elif not views:
+            print(_nothing(where, args))
+        else:
+            render.table(HEADERS, [table_line(store, view, now) for view in views])
+            if more:
+                print(f"... and more; --limit {args.limit * 10} shows them")
     finally:
         store.close()
-    more, views = len(views) > args.limit, views[: args.limit]
-    if args.json:
-        render.document([render.task_data(view) for view in views])
-    elif not views:
-        print(_nothing(where, args))
-    else:
-        render.table(("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS"), [_line(view, now) for view in views])
-        if more:
-            print(f"... and more; --limit {args.limit * 10} shows them")
     return 0
 
 
 def _nothing(where: Target, args: argparse.Namespace) -> str:
-    if any(given is not None for given in (args.state, args.name, args.queue)):
+    if chosen.given(args):
         return f"no such task in {where.path}"
     return (
         f"no tasks are left in {where.path}; those that are done are in its history: "
@@ -53,12 +57,12 @@ def show(args: argparse.Namespace) -> int:
     try:
         runs = store.runs(task=view.id)[::-1]
         now = store.now_ms()
+        if args.json:
+            render.document(row_data(store, view) | {"runs": [render.run_data(run) for run in runs]})
+            return 0
+        render.fields([("file", str(where.path)), *_details(view, care.sight(store, view.id), now)])
     finally:
         store.close()
-    if args.json:
-        render.document(render.task_data(view) | {"runs": [render.run_data(run) for run in runs]})
-        return 0
-    render.fields([("file", str(where.path)), *_details(view, now)])
     if runs:
         print()
         headers = ("CLAIM", "OUTCOME", "ENDED", "TOOK", "WORKER", "REASON")
@@ -66,103 +70,103 @@ def show(args: argparse.Namespace) -> int:
     return 0
 
 
-def cancel(args: argparse.Namespace) -> int:
-    """Cancel a waiting, held or dead task; exit code 1 if there is nothing left to cancel."""
-    _, store, view = one(args.words)
-    try:
-        state = store.cancel(view.id) if view.state in STOPPABLE else view.state
-    finally:
-        store.close()
-    cancelled = state == "cancelled" and view.state in STOPPABLE
-    said = {
-        "cancelled": "was cancelled before" if view.state == "cancelled" else "is cancelled",
-        "running": "is running; it is left alone",
-        "gone": "is gone",
-    }.get(state, f"is {state} already; nothing is changed")
-    if args.json:
-        render.document({"id": view.id, "name": view.name, "cancelled": cancelled, "state": state})
-    else:
-        print(f"{render.clean(view.name)} #{view.id} {said}")
-    return 0 if cancelled else 1
-
-
 def one(words: list[str]) -> tuple[Target, SqliteStore, TaskView]:
     """The task that `[TARGET] ID` or `[TARGET] NAME KEY` means, and the open store. Raises UnknownTask."""
-    place, rest = _split(words)
-    id = _id(rest[0]) if len(rest) == 1 else None
-    if len(rest) == 1 and id is None:
-        raise BadDefinition(f"{rest[0]!r} is no id; give a number, or a name and a key")
+    place, rest = chosen.split(words)
+    if not rest or (len(rest) > 1 and all(chosen.number(word) is not None for word in rest)):
+        raise BadDefinition(f"{words[0]!r} is no id; give [TARGET] ID, or [TARGET] NAME KEY")
     where = target.find(place)
     store = where.open()
     try:
-        view = store.get(id) if id is not None else store.by_key(rest[0], rest[1])
-        if view is None and id is not None:
-            raise UnknownTask(f"there is no task {id} in {where.path}, nor in its run history")
-        if view is None:
-            target.known_name(rest[0], inspect.names(store.database), where.path)
-            raise UnknownTask(f"no task {rest[0]!r} with the key {rest[1]!r} is in {where.path}")
+        (view,) = chosen.named(where, store, rest)
     except BaseException:
         store.close()
         raise
     return where, store, view
 
 
-def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """The target, if it is among the words, and the others."""
-    if len(words) == 1:
-        return None, words
-    if len(words) == 2 and os.environ.get(VARIABLE) and not target.looks_like_target(words[0]):
-        return None, words
-    if len(words) in (2, 3):
-        return words[0], words[1:]
-    raise BadDefinition("give [TARGET] ID, or [TARGET] NAME KEY")
+def row_data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
+    """A task for a program, with what only its row tells."""
+    sight = care.sight(store, view.id)
+    data = render.task_data(view)
+    progress = _progress(sight)
+    data["progress"] = progress and dict(zip(("done", "total", "note"), progress, strict=True))
+    data["blocked"] = sight.rest == "blocked"
+    data["paused"] = paused_by(view, sight, view.state)
+    data["stop_asked"], data["stop_asked_ms"] = utc(sight.stop), sight.stop
+    data["expires"], data["expires_ms"] = utc(sight.expires), sight.expires
+    return data
 
 
-def _id(word: str) -> int | None:
-    number = word.removeprefix("#")
-    return min(int(number), 2**63 - 1) if number.isdecimal() and len(number) < 30 else None
-
-
-def _check_filters(where: Target, store: SqliteStore, name: str | None, queue: str | None) -> None:
-    tasks = where.app.tasks if where.app else {}
-    if name is not None:
-        target.known_name(name, inspect.names(store.database) | set(tasks), where.path)
-    if queue is not None:
-        declared = {task.options.queue for task in tasks.values()}
-        target.known_queue(queue, inspect.queues(store.database) | declared, where.path)
-
-
-def _listed(store: SqliteStore, args: argparse.Namespace) -> list[TaskView]:
-    """One more than asked for, if there are so many. A finished task without a key is only in the run history."""
-    limit = args.limit + 1
-    views = store.find(name=args.name, queue=args.queue, state=args.state, limit=limit)
-    if args.state in ("done", "cancelled") and args.queue is None:
-        params = {"name": args.name, "outcome": args.state, "limit": limit}
-        found = (store.get(id) for (id,) in inspect.rows(store.database, "finished", params))
-        views += [view for view in found if view is not None and view.state == args.state]
-    return views[:limit]
-
-
-def _line(view: TaskView, now: int) -> tuple[str, ...]:
+def table_line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
+    """A task as one line under HEADERS."""
+    sight = care.sight(store, view.id)
     due = "-" if view.due is None else f"{shown(view.due)}, {relative(view.due, now)}"
+    if view.state == "running":
+        due = ", ".join([*_said(sight), f"lease until {shown(view.due)}"])
     return (
         str(view.id),
         render.clean(view.name),
-        view.state,
-        f"lease until {shown(view.due)}" if view.state == "running" else due,
+        view.state + _plainly(view, sight),
+        due,
         "-" if view.key is None else render.clean(view.key, 40),
-        str(view.attempts) + (f" ({render.clean(view.reason, 30)})" if view.reason else ""),
+        str(view.attempts) + (f" ({render.clean(view.reason, 30)})" if view.reason and view.reason != "paused" else ""),
         render.clean(view.args or "-", 60),
     )
 
 
-def _details(view: TaskView, now: int) -> list[tuple[str, str]]:
+def _plainly(view: TaskView, sight: Sight) -> str:
+    """What keeps it, beside its state."""
+    kept = [f"{what} paused" if what != "task" else "paused" for what in paused_by(view, sight, view.state)]
+    if sight.rest == "blocked":
+        kept.append("blocked by its limit")
+    if view.state == "running" and sight.stop is not None:
+        kept.append("asked to stop")
+    return f" ({', '.join(kept)})" if kept else ""
+
+
+def paused_by(view: TaskView, sight: Sight, state: str) -> list[str]:
+    """What is paused so that it can't run: the task, its queue, its name."""
+    found = ["task"] if state == "held" and view.reason == "paused" else []
+    if state == "waiting":
+        found += ["queue"] if sight.queue_paused is not None else []
+        found += ["name"] if sight.name_paused is not None else []
+    return found
+
+
+def _said(sight: Sight) -> list[str]:
+    """What a running task said of itself: 412/900 files.
+
+    >>> _said(Sight(progress='[412, 900, "files"]'))
+    ['412/900 files']
+    """
+    progress = _progress(sight)
+    if progress is None:
+        return []
+    done, total, note = progress
+    counted = f"{done}" if total is None else f"{done}/{total}"
+    return [render.clean(f"{counted} {note}".strip(), 60)]
+
+
+def _progress(sight: Sight) -> list[Any] | None:
+    """[done, total, note], or None. Any program may have written to the file."""
+    try:
+        found = msgspec.json.decode(sight.progress or "null")
+    except msgspec.DecodeError:
+        return None
+    return found if isinstance(found, list) and len(found) == 3 else None
+
+
+def _details(view: TaskView, sight: Sight, now: int) -> list[tuple[str, str]]:
     due = "-" if view.due is None else f"{shown(view.due)}, {relative(view.due, now)}"
     pairs: list[tuple[str, object]] = [
         ("id", view.id),
         ("name", view.name),
-        ("state", view.state),
+        ("state", view.state + _plainly(view, sight)),
+        ("progress", next(iter(_said(sight)), None)),
         ("lease until" if view.state == "running" else "due", due),
+        ("goes on with", None if sight.wished is None else f"due {shown(sight.wished)}"),
+        ("expires", None if sight.expires is None else f"{shown(sight.expires)}, {relative(sight.expires, now)}"),
         ("worker", view.worker),
         ("key", view.key),
         ("args", view.args),

@@ -18,8 +18,12 @@ tasks:
   ls         list tasks
   show       one task and its runs
   why        why a task hasn't run yet
-  cancel     cancel a waiting, held or dead task
+  retry      start dead, held, cancelled or failed tasks anew
+  run-now    make waiting tasks due now
+  cancel     cancel tasks
+  purge      remove finished tasks and old history
 the file:
+  health     is all that is due being run? for monitoring
   check      look for broken rows
   doctor     look for trouble around the file
   uninstall  remove nextdue from a database
@@ -116,7 +120,7 @@ def _command(
         allow_abbrev=False,
         formatter_class=_Help,
     )
-    parser.set_defaults(run=_late(module, name), parser=parser)
+    parser.set_defaults(run=_late(module, name.replace("-", "_")), parser=parser)
     return parser
 
 
@@ -178,13 +182,29 @@ def _add(commands: Any, name: str) -> None:
     _json(parser)
 
 
-def _ls(commands: Any, name: str) -> None:
-    usage = "[TARGET] [--state STATE] [--name NAME] [--queue QUEUE] [--limit N] [--json]"
-    parser = _command(commands, name, "look", "List tasks, nearest due first.", usage)
-    _target(parser)
+def _filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", choices=STATES, metavar="STATE", help=", ".join(STATES))
     parser.add_argument("--name", metavar="NAME", help="only tasks of this name")
     parser.add_argument("--queue", metavar="QUEUE", help="only tasks of this queue")
+    parser.add_argument("--key", metavar="KEY", help="only with exactly this key")
+    parser.add_argument("--reason", metavar="WORD", help="only those that last failed for this reason")
+    age = "since it was put or last ran"
+    parser.add_argument("--older-than", metavar="TIME", help=f"only if so long passed {age}: 90s, 5m, 2d")
+    parser.add_argument("--newer-than", metavar="TIME", help=f"only if less passed {age}")
+
+
+FILTERS = """[--state STATE] [--name NAME] [--queue QUEUE] [--key KEY]
+{indent}[--reason WORD] [--older-than TIME] [--newer-than TIME]"""
+
+
+def _ls(commands: Any, name: str) -> None:
+    indent = " " * 18
+    usage = f"[TARGET] {FILTERS.format(indent=indent)}\n{indent}[--sort due|age] [--limit N] [--json]"
+    parser = _command(commands, name, "look", "List tasks, nearest due first.", usage)
+    _target(parser)
+    _filters(parser)
+    orders = "due: the nearest first (default); age: the longest untouched first"
+    parser.add_argument("--sort", choices=("due", "age"), default="due", metavar="HOW", help=orders)
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default 50)")
     _json(parser)
 
@@ -204,13 +224,60 @@ def _why(commands: Any, name: str) -> None:
     _one(commands, name, "why", "Why a task hasn't run yet, isn't running, or won't run.")
 
 
-def _cancel(commands: Any, name: str) -> None:
-    _one(
+def _bulk(commands: Any, name: str, says: str, epilog: str | None = None) -> None:
+    indent = " " * (len(name) + 16)
+    usage = (
+        f"[TARGET] ID ... [--json]\n       nextdue {name} [TARGET] NAME KEY [--json]\n"
+        f"       nextdue {name} [TARGET] {FILTERS.format(indent=indent)}\n{indent}[--yes] [--json]"
+    )
+    parser = _command(commands, name, "bulk", f"{says}\n\n{BULK}", usage, epilog)
+    parser.add_argument("words", metavar="[TARGET] ID ...", nargs="*", help=f"TARGET: {TARGET}")
+    _filters(parser)
+    parser.add_argument("--yes", action="store_true", help="with filters: do it")
+    _json(parser)
+
+
+BULK = """\
+Named tasks are changed at once; exit code 1 if one of them had to be left alone. With filters
+it shows what it would change, and does it only with --yes; the exit code is 2 without."""
+
+
+def _retry(commands: Any, name: str) -> None:
+    _bulk(
         commands,
         name,
-        "look",
-        "Cancel a waiting task. A running one is left alone; then the exit code is 1.",
+        "Start tasks anew: dead, held or cancelled ones, and those that failed and wait. They are due\n"
+        "now, with no attempts and crashes counted. A paused task is resumed instead.",
     )
+
+
+def _run_now(commands: Any, name: str) -> None:
+    _bulk(commands, name, "Make waiting tasks due now, whatever their delay.")
+
+
+def _cancel(commands: Any, name: str) -> None:
+    _bulk(commands, name, "Cancel waiting, held and dead tasks.")
+
+
+def _purge(commands: Any, name: str) -> None:
+    _bulk(
+        commands,
+        name,
+        "Remove done, dead and cancelled tasks; never one that waits, runs or is held.",
+        "With --older-than and without --queue (which the history doesn't know), the lines of the run\n"
+        "history that match go too.",
+    )
+
+
+def _health(commands: Any, name: str) -> None:
+    says = (
+        "Is all that is due being run? Exit code 1 if not: no worker lives, or the oldest task that could\n"
+        "run is overdue for too long. What is paused, blocked or unknown is named and is no failure."
+    )
+    parser = _command(commands, name, "health", says, "[TARGET] [--max-late TIME] [--json]")
+    _target(parser)
+    parser.add_argument("--max-late", default="5m", metavar="TIME", help="overdue for longer is a failure (default 5m)")
+    _json(parser)
 
 
 def _check(commands: Any, name: str) -> None:
@@ -244,7 +311,11 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "ls": _ls,
     "show": _show,
     "why": _why,
+    "retry": _retry,
+    "run-now": _run_now,
     "cancel": _cancel,
+    "purge": _purge,
+    "health": _health,
     "check": _check,
     "doctor": _doctor,
     "uninstall": _uninstall,

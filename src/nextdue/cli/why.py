@@ -7,7 +7,8 @@ from nextdue.cli.look import one
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
-from nextdue.sqlite import inspect
+from nextdue.sqlite import care, inspect
+from nextdue.sqlite.care import Sight
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
 
@@ -30,14 +31,23 @@ def why(args: argparse.Namespace) -> int:
 
 def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     """The sentences. What the file doesn't tell isn't guessed."""
-    now = store.now_ms()
+    now, sight = store.now_ms(), care.sight(store, view.id)
     match view.state:
+        case "waiting" if sight.rest == "blocked":
+            return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
         case "waiting":
-            return [*_failures(view), *_waiting(where, store, view, now)]
+            said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
+            return said + _waiting(where, store, view, now)
         case "running":
-            return [*_failures(view), *_running(where, store, view, now)]
+            return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
+        case "held" if view.reason == "paused":
+            return _paused(sight, view, now)
         case "held":
-            return [f"It is held until a person decides: {_last(view)}.", "Its arguments and its history are kept."]
+            return [
+                f"It is held until a person decides: {_last(view)}.",
+                f"Its arguments and its history are kept. `nextdue retry {view.id}` starts it anew, "
+                f"`nextdue cancel {view.id}` takes it away.",
+            ]
         case "dead":
             return _dead(view)
         case _:
@@ -52,6 +62,47 @@ def _waiting(where: Target, store: SqliteStore, view: TaskView, now: int) -> lis
         return [f"{what}: at {shown(view.due)}, {relative(view.due, now)}."]
     said = [f"It is due since {shown(view.due)}, {relative(view.due, now)}."]
     return said + _alone(store, view) + _who_could(where, store, view)
+
+
+def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
+    whose = f"the limit of {view.name!r}" + (f" for the group {render.clean(sight.grp, 100)!r}" if sight.grp else "")
+    since = f" It was due at {shown(sight.wished)}, {relative(sight.wished, now)}." if sight.wished is not None else ""
+    return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
+
+
+def _pauses(sight: Sight, view: TaskView, now: int) -> list[str]:
+    """Its queue or its name is paused."""
+    pauses = (("queue", view.queue, sight.queue_paused), ("name", view.name, sight.name_paused))
+    return [
+        f"Its {kind} {render.clean(word)!r} is paused since {shown(since)}, {relative(since, now)}; "
+        f"`nextdue resume --{kind} {render.clean(word)}` ends that."
+        for kind, word, since in pauses
+        if since is not None
+    ]
+
+
+def _paused(sight: Sight, view: TaskView, now: int) -> list[str]:
+    said = [f"It is paused; `nextdue resume {view.id}` lets it go on."]
+    if sight.wished is not None:
+        said.append(f"It was to be due at {shown(sight.wished)}, {relative(sight.wished, now)}.")
+    return said
+
+
+def _expiry(sight: Sight, now: int) -> list[str]:
+    if sight.expires is None:
+        return []
+    if sight.expires <= now:
+        return [f"It expired at {shown(sight.expires)}: whoever claims it records that instead of running it."]
+    return [f"It expires at {shown(sight.expires)}, {relative(sight.expires, now)}: after that it isn't started."]
+
+
+def _stopping(sight: Sight, now: int) -> list[str]:
+    if sight.stop is None:
+        return []
+    return [
+        f"It was asked to stop at {shown(sight.stop)}, {relative(sight.stop, now)}, and still runs: it ends when it "
+        "says its progress next, or when it asks ctx.cancelled()."
+    ]
 
 
 def _alone(store: SqliteStore, view: TaskView) -> list[str]:
@@ -128,9 +179,12 @@ def _failures(view: TaskView) -> list[str]:
 
 
 def _dead(view: TaskView) -> list[str]:
-    again = f"It stays until somebody decides: `nextdue cancel {view.id}` takes it away; " + (
-        "putting a task with its key again starts it anew." if view.key is not None else "to run it, put a new one."
+    again = f"It stays until somebody decides: `nextdue retry {view.id}` starts it anew" + (
+        ", and so does putting a task with its key again" if view.key is not None else ""
     )
+    again += f"; `nextdue cancel {view.id}` takes it away."
+    if view.reason == "expired":
+        return ["It expired before it could be started.", again]
     if view.reason == "worker_died":
         return [f"It is given up because {_last(view)}.", again]
     return [f"It is given up after it failed {times(view.attempts)}, the last time with: {_last(view)}.", again]
@@ -141,7 +195,8 @@ def _finished(store: SqliteStore, view: TaskView) -> list[str]:
     if last is None:
         return [f"It is {view.state}; when that was is no longer in the run history."]
     by = f" by worker {last.worker}" if last.worker is not None else ""
-    verb = {"done": "finished", "cancelled": "was cancelled"}.get(last.outcome, f"ended as {last.outcome}")
+    words = {"done": "finished", "cancelled": "was cancelled", "expired": "expired, without being started,"}
+    verb = words.get(last.outcome, f"ended as {last.outcome}")
     return [f"It {verb} at {shown(last.ended)}{by}."]
 
 

@@ -1,0 +1,187 @@
+"""`nextdue retry`, `run-now`, `cancel` and `purge`: what a person does to tasks, by their ids or by filters."""
+
+import argparse
+from typing import Any
+
+from nextdue.cli import chosen, render, target
+from nextdue.cli.look import HEADERS, paused_by, row_data, table_line
+from nextdue.cli.target import Target
+from nextdue.errors import BadDefinition
+from nextdue.records import TaskView
+from nextdue.sqlite import care
+from nextdue.sqlite.care import Chosen, Matched, Verb
+from nextdue.sqlite.store import SqliteStore
+
+FIRST = 10
+"""So many of the tasks that a bulk would change are shown."""
+NOT_DONE = 2
+"""The exit code of a preview, so that a script that forgets --yes hears of it."""
+
+DID = {"retry": "due now", "run_now": "due now", "cancel": "cancelled", "purge": "removed"}
+INSTEAD = {
+    ("retry", "waiting"): "is waiting and hasn't failed; `nextdue run-now` starts it",
+    ("retry", "running"): "is running; it is left alone",
+    ("retry", "done"): "is done; to run it again, put a new one",
+    ("retry", "cancelled"): "is cancelled and its row is gone; put a new one",
+    ("run_now", "running"): "is running already",
+    ("run_now", "done"): "is done; to run it again, put a new one",
+    ("run_now", "dead"): "is dead; `nextdue retry` starts it anew",
+    ("run_now", "held"): "is held; `nextdue retry` starts it anew",
+    ("run_now", "cancelled"): "is cancelled; `nextdue retry` starts it anew",
+    ("cancel", "running"): "is running; it is left alone",
+    ("cancel", "cancelled"): "was cancelled before",
+    ("cancel", "done"): "is done already; nothing is changed",
+    ("purge", "waiting"): "is waiting; cancel it first",
+    ("purge", "running"): "is running; it is left alone",
+    ("purge", "held"): "is held for a person to decide; cancel it first",
+}
+
+
+def retry(args: argparse.Namespace) -> int:
+    """Start dead, held, cancelled and failed tasks anew."""
+    return _do("retry", args)
+
+
+def run_now(args: argparse.Namespace) -> int:
+    """Make waiting tasks due now."""
+    return _do("run_now", args)
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """Cancel tasks."""
+    return _do("cancel", args)
+
+
+def purge(args: argparse.Namespace) -> int:
+    """Remove finished tasks, and old lines of the run history."""
+    return _do("purge", args)
+
+
+def _do(verb: Verb, args: argparse.Namespace) -> int:
+    place, words = chosen.split(args.words)
+    if not words and not chosen.given(args):
+        raise BadDefinition("which tasks? Give ids, a name and a key, or a filter like --state dead or --name NAME")
+    if words and chosen.given(args):
+        raise BadDefinition("give ids or filters, not both")
+    where = target.find(place)
+    store = where.open()
+    try:
+        if words:
+            return _some(verb, store, chosen.named(where, store, words), args)
+        return _many(verb, where, store, chosen.filters(where, store, args), args)
+    finally:
+        store.close()
+
+
+def _some(verb: Verb, store: SqliteStore, views: list[TaskView], args: argparse.Namespace) -> int:
+    """Named ones, at once; exit code 1 if one of them was left as it is."""
+    tasks: list[dict[str, Any]] = []
+    for view in views:
+        changed = care.apply(store, verb, [view.id]) == 1
+        after = store.get(view.id)
+        state = after.state if after else "gone"
+        said = _changed(verb, store, view, state) if changed else _instead(verb, store, view, state)
+        tasks.append({"id": view.id, "name": view.name, "changed": changed, "state": state, "says": said})
+    count = sum(task["changed"] for task in tasks)
+    if args.json:
+        render.document(_report(verb, True, [], count, len(tasks) - count, tasks))
+    else:
+        for task in tasks:
+            print(f"{render.clean(task['name'])} #{task['id']} {task['says']}")
+    return 0 if count == len(tasks) else 1
+
+
+def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
+    if verb == "cancel" and state == "running":
+        return "is running; it was asked to stop"
+    if verb in ("retry", "run_now"):
+        paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
+        return f"is {DID[verb]}" + (f", but its {' and its '.join(paused)} is paused" if paused else "")
+    return f"is {DID[verb]}"
+
+
+def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
+    """Why it was left as it is."""
+    sight = care.sight(store, view.id)
+    if sight.rest == "blocked" and verb in ("retry", "run_now"):
+        return "is due already and waits for its limit; `nextdue why` tells more"
+    if view.reason == "paused" and state == "held" and verb in ("retry", "run_now"):
+        return f"is paused; `nextdue resume {view.id}` lets it go on"
+    if sight.stop is not None and verb == "cancel":
+        return "is running; it was asked to stop before"
+    if verb == "purge" and not sight.there:
+        return "has no row any more, only lines of the run history"
+    return INSTEAD.get((verb, state), f"is {state}; nothing is changed")
+
+
+def _many(verb: Verb, where: Target, store: SqliteStore, only: Chosen, args: argparse.Namespace) -> int:
+    """Those that match: shown, and with --yes changed."""
+    if only.state is not None and only.state not in ALLOWED[verb]:
+        raise BadDefinition(f"--state {only.state}: {verb.replace('_', '-')} takes only {', '.join(ALLOWED[verb])}")
+    found = care.match(store, verb, only)
+    first = [view for id in found.ids[:FIRST] if (view := store.get(id)) is not None]
+    changed = lines = 0
+    if not args.json:
+        _preview(verb, where, store, found, first, args)
+    if args.yes:
+        changed = care.apply(store, verb, found.ids, only)
+        lines = care.purge_lines(store, found.lines, only)
+    left = len(found.ids) - changed if args.yes else 0
+    empty = not found.ids and not found.lines
+    if args.json:
+        counts = [{"name": n, "state": s, "count": c} for (n, s), c in sorted(found.counts.items())]
+        report = _report(verb, args.yes, counts, changed, left, [row_data(store, view) for view in first])
+        if verb == "purge":
+            report |= {"lines": len(found.lines), "lines_removed": lines}
+        render.document(report)
+    elif args.yes and not empty:
+        text = f"{render.counted(changed, 'task')} {'is' if changed == 1 else 'are'} {DID[verb]}"
+        if verb == "cancel" and any(state == "running" for _, state in found.counts):
+            text += ", or asked to stop where they run"
+        text += f", and {render.counted(lines, 'line')} of the run history" if lines else ""
+        print(text + (f"; {left} changed meanwhile, or could not be changed, and were left alone" if left else ""))
+    elif not empty:
+        print("Nothing is changed. --yes does it.")
+    return 0 if args.yes or empty else NOT_DONE
+
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "retry": ("waiting", "dead", "cancelled", "held"),
+    "run_now": ("waiting",),
+    "cancel": ("waiting", "running", "dead", "held"),
+    "purge": ("done", "dead", "cancelled"),
+}
+"""The states from which a verb can lead."""
+
+
+def _preview(
+    verb: Verb, where: Target, store: SqliteStore, found: Matched, first: list[TaskView], args: argparse.Namespace
+) -> None:
+    if not found.ids and not found.lines:
+        print(f"no such task in {where.path}")
+        return
+    if found.ids:
+        print(f"In {where.path} {_matches(len(found.ids))}:")
+        rows = [(render.clean(name), state, str(count)) for (name, state), count in sorted(found.counts.items())]
+        render.table(("NAME", "STATE", "COUNT"), rows)
+        if not args.yes:
+            print(f"The first {len(first)}:" if len(first) < len(found.ids) else "They are:")
+            now = store.now_ms()
+            render.table(HEADERS, [table_line(store, view, now) for view in first])
+    if verb == "purge":
+        guarding = sum(care.guarding(store, found.ids[i : i + care.READ]) for i in range(0, len(found.ids), care.READ))
+        if guarding:
+            print(f"Of these, {guarding} still guard their keys: a task with such a key can then run again.")
+        if found.lines:
+            print(f"Of the run history {_matches(len(found.lines), 'line')}.")
+
+
+def _matches(count: int, noun: str = "task") -> str:
+    return f"{count} {noun} matches" if count == 1 else f"{count:,} {noun}s match"
+
+
+def _report(
+    verb: Verb, done: bool, counts: list[dict[str, Any]], changed: int, left: int, tasks: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The same form for named ones and for a bulk."""
+    return {"verb": verb, "done": done, "matched": counts, "changed": changed, "left": left, "tasks": tasks}

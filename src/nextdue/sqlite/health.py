@@ -1,0 +1,94 @@
+"""Is all that is due being run? What monitoring asks, answered from the indexes in milliseconds."""
+
+from collections.abc import Collection
+from typing import Any, Literal, NamedTuple
+
+from nextdue.sqlite import inspect
+from nextdue.sqlite.inspect import Life
+from nextdue.sqlite.store import SqliteStore
+from nextdue.statements import load
+
+PAGE = "health.sql"
+MOST = 10_001
+"""Nothing is counted further: over 10,000 says enough."""
+
+
+class Late(NamedTuple):
+    """The overdue tasks of one name and queue. Instants in UTC ms."""
+
+    name: str
+    queue: str
+    overdue: int
+    since: int
+    """The due of the oldest."""
+    why: Literal["claimable", "paused", "unknown"]
+    """claimable: a worker should have taken them; else their queue or name is paused, or nobody declares the name."""
+    alone: bool
+    """They killed workers and are tried alone."""
+
+
+class Health(NamedTuple):
+    """What was found. Counts of at most 10,001. Instants in UTC ms."""
+
+    now: int
+    lives: list[Life]
+    ever: bool
+    """Whether a worker ever lived on this file."""
+    last_run: int | None
+    """When a worker last ended a run, if the history still tells."""
+    late: list[Late]
+    """The oldest first."""
+    blocked: list[tuple[str, int, int]]
+    """By name: since when, and how many, wait for their limit."""
+    pauses: list[tuple[str, str, int]]
+    """Queues and names: kind, word, since."""
+    dead: dict[str, int]
+    held: dict[str, int]
+    paused: dict[str, int]
+    """Single tasks that are paused."""
+
+    def alive(self) -> list[Life]:
+        """The workers that live for certain."""
+        return [life for life in self.lives if life.state == "alive"]
+
+    def too_late(self, max_late_ms: int) -> list[Late]:
+        """What a worker should have taken longer ago than this."""
+        return [late for late in self.late if late.why == "claimable" and self.now - late.since > max_late_ms]
+
+
+def look(store: SqliteStore, known: Collection[str] | None) -> Health:
+    """Look. `known` are the names that the application declares; None if it isn't given, then all may be known."""
+    now, last_run, ever = _rows(store, "health_facts", **store._clock())[0]
+    pauses = [(kind, word, since) for kind, word, since in _rows(store, "health_pauses")]
+    stopped = {(kind, word) for kind, word, _ in pauses}
+    held = _rows(store, "health_held", most=MOST)
+    return Health(
+        now=now,
+        lives=inspect.lives(store.database),
+        ever=bool(ever),
+        last_run=last_run,
+        late=[
+            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone))
+            for name, queue, alone, first, count in _rows(store, "health_late", now=now, most=MOST)
+        ],
+        blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
+        pauses=pauses,
+        dead={name: count for name, count in _rows(store, "health_dead", most=MOST) if count},
+        held={name: count for name, paused, count in held if not paused},
+        paused={name: count for name, paused, count in held if paused},
+    )
+
+
+def _why(
+    name: str, queue: str, stopped: set[tuple[str, str]], known: Collection[str] | None
+) -> Literal["claimable", "paused", "unknown"]:
+    if ("queue", queue) in stopped or ("name", name) in stopped:
+        return "paused"
+    return "claimable" if known is None or name in known else "unknown"
+
+
+def _rows(store: SqliteStore, name: str, **params: Any) -> list[Any]:
+    database = store.database
+    if name not in database.sql:
+        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
+    return database.rows(name, params)

@@ -1,0 +1,87 @@
+"""handle.retry() and handle.run_now(), and finding tasks for them."""
+
+import pytest
+
+from nextdue import BadDefinition, GiveUp, Nextdue
+
+
+@pytest.fixture
+def nd(tmp_path):
+    nd = Nextdue(tmp_path / "shop.db")
+    yield nd
+    nd.close()
+
+
+def test_the_dead_of_one_reason_are_found_and_retried(nd):
+    calls: list[int] = []
+    well: list[bool] = []
+
+    @nd.task
+    def mail(n: int) -> None:
+        calls.append(n)
+        if n < 2 and not well:
+            raise GiveUp("not now") if n else ValueError("no")
+
+    tasks = mail.enqueue_many([(0,), (1,), (2,)])
+    nd.run(1, once=True)
+    assert [task.state for task in tasks] == ["waiting", "dead", "done"]
+    well.append(True)
+    found = nd.find(state="dead", reason="GiveUp")
+    assert [task.id for task in found] == [tasks[1].id]
+    assert [task.retry() for task in found] == [True]
+    assert tasks[0].retry()  # it failed and waits
+    assert (tasks[0].view().attempts, tasks[0].view().reason) == (0, None)
+    nd.run(1, once=True)
+    assert [task.state for task in tasks] == ["done"] * 3
+    assert calls[:3] == [0, 1, 2]
+    assert sorted(calls[3:]) == [0, 1]
+
+
+def test_run_now_puts_the_delay_aside(nd):
+    ran = []
+
+    @nd.task
+    def mail(n: int) -> None:
+        ran.append(n)
+
+    later = mail.using(delay="1h").enqueue(1)
+    assert not later.retry()  # it never failed
+    assert later.run_now()
+    nd.run(1, once=True)
+    assert ran == [1]
+    assert not later.run_now()
+    assert not later.retry()
+    assert later.state == "done"
+
+
+def test_what_runs_or_is_gone_is_left_alone(nd):
+    said = []
+
+    @nd.task
+    def mail() -> None:
+        said.append((here.retry(), here.run_now(), here.state))
+
+    here = mail.enqueue()
+    nd.run(1, once=True)
+    assert said == [(False, False, "running")]
+    other = mail.using(delay="1h").enqueue()
+    other.cancel()
+    assert not other.retry()
+
+
+def test_find_by_key_and_reason(nd):
+    @nd.task
+    def mail(n: int) -> None: ...
+
+    @nd.task
+    def export(n: int) -> None: ...
+
+    one = mail.using(key="k", delay="1h").enqueue(1)
+    two = export.using(key="k", delay="2h").enqueue(1)
+    mail.using(key="K").enqueue(2)
+    assert [task.id for task in nd.find(key="k")] == [one.id, two.id]
+    assert [task.id for task in nd.find(key="k", name="export")] == [two.id]
+    assert nd.find(reason="timeout") == []
+    for wrong in ({"key": ""}, {"reason": 5}, {"key": "a\x00"}):
+        with pytest.raises(BadDefinition):
+            nd.find(**wrong)
