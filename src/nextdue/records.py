@@ -65,6 +65,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     result: str | None = None
     name: str = ""
     """For people; the store doesn't need it."""
+    keep_ms: int | None = None
+    """How long its line of the run history is kept, whatever the bounds of that; None: by its bounds alone."""
 
 
 class Put(NamedTuple):

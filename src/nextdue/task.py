@@ -112,7 +112,7 @@ class Options:
     retry: Retry = Retry()
     lease_ms: int = 300_000
     time_limit_ms: int | None = None
-    keep_result: bool = False
+    keep_result_ms: int | None = None
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -127,6 +127,13 @@ class Options:
             raise BadDefinition(f"task {self.name}: a lease under 1 s can't be renewed in time")
         if self.time_limit_ms is not None and self.time_limit_ms < 1:
             raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+        if self.keep_result_ms is not None and self.keep_result_ms < 1:
+            raise BadDefinition(f"task {self.name}: keep_result must be over 0; False keeps no results")
+
+    @property
+    def keep_result(self) -> bool:
+        """Whether what it returns is kept."""
+        return self.keep_result_ms is not None
 
 
 def checked_name(name: Any, what: str) -> str:
