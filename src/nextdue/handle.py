@@ -77,7 +77,7 @@ class Handle:
         if found is None and seconds != 0:
             found = self._caller.waits.ended(self.id, seconds) or self._look()
         if found is None:
-            raise self._late(timeout)
+            raise self._late(seconds)
         return self._value(found)
 
     async def aresult(self, timeout: Duration | None = None) -> Any:
@@ -88,7 +88,7 @@ class Handle:
         if found is None and seconds != 0:
             found = await self._caller.waits.aended(self.id, seconds) or await in_thread(self._look)
         if found is None:
-            raise await in_thread(self._late, timeout)
+            raise await in_thread(self._late, seconds)
         return self._value(found)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -127,13 +127,14 @@ class Handle:
                 f"task {self.name} keeps no results; declare it with keep_result=True, or wait for its end by wait()"
             )
 
-    def _late(self, timeout: Duration | None) -> TimeoutError:
+    def _late(self, seconds: float | None) -> TimeoutError:
         with self._caller.use() as store:
             view = store.get(self.id)
         state, more = (view.state, "") if view else ("gone", "")
         if view and view.due is not None and state == "waiting":
             more = f", due {utc_text(view.due)} after {view.attempts} failures"
-        return TimeoutError(f"{self!r} is {state}{more}: no result within {timeout!r} (s); it goes on all the same")
+        waited = f"after {seconds:g} s " if seconds else ""
+        return TimeoutError(f"{self!r} {waited}is still {state}{more}; it goes on, ask again later")
 
     def _value(self, found: Ended) -> Any:
         if found.state == "gone":
