@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sqlite3
 import statistics
 import threading
 import time
@@ -116,7 +117,30 @@ def test_a_killed_worker_s_task_is_waited_for(place: Place, shop: Nextdue) -> No
     assert found == [1]
 
 
-def test_the_end_is_told_within_two_milliseconds(place: Place, shop: Nextdue) -> None:
+@contextlib.contextmanager
+def commits_of_others(place: Place, every_s: float | None) -> Iterator[None]:
+    """Somebody else's, in a thread."""
+    stop = threading.Event()
+
+    def commit() -> None:
+        with contextlib.closing(sqlite3.connect(place.db, timeout=10, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous=OFF")
+            db.execute("CREATE TABLE theirs(x)")
+            while not stop.wait(every_s):
+                db.execute("INSERT INTO theirs VALUES (1)")
+
+    if every_s is None:
+        yield
+        return
+    thread = threading.Thread(target=commit)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(("commits_s", "limit_ms"), [(None, 2), (0.003, 5)], ids=["quiet", "busy"])
+def test_the_end_is_told_soon(place: Place, shop: Nextdue, commits_s: float | None, limit_ms: int) -> None:
     """From the settle, as the worker's hook sees it, to the return in another process: the median of 40."""
     place.script(SHOP)
     worker = place.python(
@@ -129,19 +153,18 @@ def test_the_end_is_told_within_two_milliseconds(place: Place, shop: Nextdue) ->
         "service.run()\n"
     )
     worker.says("ready")
-    medians = []
-    for _ in range(3):  # the machine may be busy with others
-        returned = {}
-        for n in range(40):
-            handle = shop.tasks["double"].enqueue(n, 0.005)
-            handle.result(10)
-            returned[handle.id] = time.time_ns()
-        until(lambda: len(place.notes()) % 40 == 0)
-        settled = {int(id): int(at) for id, at in (line.split() for line in place.notes())}
-        medians.append(statistics.median(at - settled[id] for id, at in returned.items()) / 1e6)
-        if medians[-1] < 2:
-            return
-    raise AssertionError(f"medians of {medians} ms")
+    medians: list[float] = []
+    with commits_of_others(place, commits_s):
+        while not medians or medians[-1] >= limit_ms:
+            assert len(medians) < 3, f"medians of {medians} ms; the machine is allowed to be busy twice"
+            returned = {}
+            for n in range(40):
+                handle = shop.tasks["double"].enqueue(n, 0.03)
+                handle.result(10)
+                returned[handle.id] = time.time_ns()
+            until(lambda: len(place.notes()) % 40 == 0)
+            settled = {int(id): int(at) for id, at in (line.split() for line in place.notes())}
+            medians.append(statistics.median(at - settled[id] for id, at in returned.items()) / 1e6)
 
 
 def test_waiting_costs_nothing(place: Place) -> None:
@@ -322,8 +345,9 @@ thread.start()
 import time; time.sleep(0.1)
 child = os.fork()
 if child == 0:
+    begun = time.monotonic()
     ok = shop.double.enqueue(5).result(10) == 10 and late.result(10) == 2
-    os._exit(0 if ok else 1)
+    os._exit(0 if ok and time.monotonic() - begun < 5 else 1)
 _, status = os.waitpid(child, 0)
 thread.join()
 print(os.waitstatus_to_exitcode(status), found)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 PAGE = "waiting.sql"
-PAUSE_S = (0.000_5, 0.005)
+PAUSE_S = (0.000_5, 0.003)
 """Shortest and longest pause between two looks while others keep committing."""
 CLOSE_S = 1.0
 """How long closing waits for the thread to end."""
