@@ -57,7 +57,7 @@ class TaskFailed(NextdueError):
         self.message = message
         """The text of its last failure."""
         self.state = state
-        """dead, cancelled, expired or held (it waits for a person)."""
+        """dead (with the reason "expired" if it was not to be started any more), cancelled, or held."""
 
 
 class ResultNotKept(NextdueError, LookupError):

@@ -68,7 +68,7 @@ class Handle:
         """What it returned, as the type that its function's annotation names; blocks until it is done.
 
         A task that will be retried is waited for. Raises TimeoutError after `timeout` (0: don't wait), TaskFailed if
-        it is dead, cancelled, expired or held, ResultNotKept if there is no result to give, WouldDeadlock inside a
+        it is dead, expired, cancelled or held, ResultNotKept if there is no result to give, WouldDeadlock inside a
         running task unless `timeout` is 0.
         """
         self._refuse_unkept()
@@ -161,7 +161,7 @@ class Handle:
             ) from None
 
     def _failed(self, found: Ended) -> TaskFailed:
-        reason = found.reason or found.outcome or found.state
+        reason = found.reason or found.state
         message = found.message or ""
         said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
         todo = {"dead": "; put it again to start it anew", "held": "; it waits for a person"}.get(found.state, "")

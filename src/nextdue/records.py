@@ -66,7 +66,7 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     name: str = ""
     """For people; the store doesn't need it."""
     keep_ms: int | None = None
-    """How long its line of the run history is kept, whatever the bounds of that; None: by its bounds alone."""
+    """How long the result is kept at least."""
 
 
 class Put(NamedTuple):

@@ -1,5 +1,6 @@
 """Results: kept if wanted, of the type that the function names, and a clear word where there is none."""
 
+import asyncio
 import copy
 import dataclasses
 import datetime as dt
@@ -20,6 +21,8 @@ from nextdue import (
     due,
 )
 from nextdue.records import Claim, Ending
+from nextdue.sqlite.waiting import PAGE
+from nextdue.statements import load
 from nextdue.task import Options
 
 DAY_MS = 86_400_000
@@ -249,7 +252,56 @@ def test_an_expired_task_says_so(world, act):
     handle = act.enqueue()
     world.work()
     world.sql("UPDATE nextdue_run SET outcome = 'expired', result = NULL")
-    assert failure(handle) == ("expired", "expired", "")
+    assert failure(handle) == ("dead", "expired", "")
+
+
+def test_a_purged_dead_task_is_still_known_to_be_dead(world, act):
+    handle = act.enqueue("give up")
+    world.work()
+    world.sql("DELETE FROM nextdue_task")
+    assert failure(handle) == ("dead", "GiveUp", "GiveUp: enough")
+
+
+def test_a_result_that_outlived_its_line_of_the_history(world, act):
+    """It is that of the latest life, or none."""
+    handle, keyed = act.enqueue("a"), act.using(key="k", remember="1m").enqueue("b")
+    world.work()
+    world.sql("INSERT INTO nextdue_result SELECT task, result, 0 FROM nextdue_run")
+    assert (handle.result(), keyed.result()) == ("a", "b")
+    world.sql("DELETE FROM nextdue_run")
+    assert (handle.result(), keyed.result()) == ("a", "b")
+    world.advance("1h")
+    again = act.using(key="k").enqueue("give up")
+    world.work()
+    assert failure(again)[0] == "dead"
+
+
+@pytest.mark.xfail(strict=False, reason="the purge doesn't know of results yet")
+def test_a_result_is_kept_whatever_the_bounds_of_the_history(world):
+    nd = world.app(keep_runs=3, keep_runs_for="1h")
+    task = nd.task(name="task", keep_result="2d")(lambda n: n)
+    other = nd.task(name="other")(lambda: None)
+    kept = [task.using(key=key).enqueue(n) for n, key in enumerate(["k", None])]
+    world.work(nd)
+    for hours in (2, 20, 20):
+        world.clock.advance(hours * 3_600_000)
+        other.enqueue_many([()] * 10)
+        world.work(nd)
+        assert [handle.result() for handle in kept] == [0, 1]
+    world.clock.advance(10 * 3_600_000)
+    other.enqueue_many([()] * 10)
+    world.work(nd)
+    for handle in kept:
+        with pytest.raises(ResultNotKept):
+            handle.result()
+
+
+def test_asking_for_ends_doesn_t_grow_with_the_backlog_or_the_history(world, act):
+    act.enqueue()
+    text = load("nextdue.sqlite", PAGE)["ended"]
+    plan = [row[3] for row in world.sql(f"EXPLAIN QUERY PLAN {text.replace(':ids', '?')}", "[1]")]
+    assert [line for line in plan if line.startswith("SCAN")] == ["SCAN i VIRTUAL TABLE INDEX 1:"]
+    assert not [line for line in plan if "AUTOMATIC" in line or "TEMP" in line]
 
 
 # how long
@@ -302,10 +354,20 @@ def test_a_task_must_not_wait_for_another_one_but_may_look(world, nd, act):
     """It would take the slot that the other one needs."""
     seen: list[Any] = []
 
+    async def awaited(handle):
+        await handle
+
     @nd.task
     def parent() -> None:
         child, finished = act.using(delay=1).enqueue(), act.using(key="k").enqueue()
-        for wait in (child.result, child.wait, lambda: child.result(5), finished.result):
+        waits = (
+            child.result,
+            child.wait,
+            lambda: child.result(5),
+            finished.result,
+            lambda: asyncio.run(awaited(child)),
+        )
+        for wait in waits:
             with pytest.raises(WouldDeadlock, match=r"task parent #\d+ would wait for <act #\d+.*timeout=0"):
                 wait()
         with pytest.raises(TimeoutError):

@@ -15,6 +15,7 @@ import pytest
 
 from nextdue import Nextdue, StoreError, StoreGone, TaskFailed
 from nextdue.sqlite import waiting
+from nextdue.sqlite.alarm import PlainAlarm
 from nextdue.sqlite.files import beside
 from tests.process.harness import Place, cpu_s, switches, until
 
@@ -204,6 +205,26 @@ def test_many_threads_share_one_watch(place: Place, shop: Nextdue) -> None:
         for thread in threads:
             thread.join(20)
     assert found == {n: 2 * n for n in range(300)}
+
+
+def test_where_files_can_not_be_watched(place: Place, shop: Nextdue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: a look every second, and those who come are seen at once."""
+    monkeypatch.setattr(waiting, "make_alarm", lambda path, quiet, check_file, pause_s: PlainAlarm(path, check_file))
+    place.worker()
+    task = shop.tasks["double"]
+    other = task.using(delay=3600).enqueue(1)
+    with nothing_left():
+        thread = threading.Thread(target=lambda: other.wait(2.5))
+        thread.start()
+        begun = time.monotonic()
+        assert task.enqueue(4, 0.2).result(10) == 8
+        assert time.monotonic() - begun < 2
+        done = task.enqueue(5)
+        until(lambda: done.state == "done")
+        begun = time.monotonic()
+        assert shop.caller.waits.ended(done.id, 5) is not None
+        assert time.monotonic() - begun < 0.5
+        thread.join()
 
 
 def test_two_may_wait_for_one_task(place: Place, shop: Nextdue) -> None:

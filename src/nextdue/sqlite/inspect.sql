@@ -164,6 +164,9 @@ DROP TABLE IF EXISTS main.nextdue_pause
 -- :name uninstall_rate
 DROP TABLE IF EXISTS main.nextdue_rate
 
+-- :name uninstall_result
+DROP TABLE IF EXISTS main.nextdue_result
+
 -- :name uninstall_lane
 DROP TABLE IF EXISTS main.nextdue_lane
 

@@ -56,9 +56,7 @@ class Ended(NamedTuple):
 
     id: int
     state: str
-    """done, dead, cancelled, expired, held, or gone: neither a row nor the end in the history."""
-    outcome: str | None
-    """Of the last line of its history; None if there is none."""
+    """done, dead (as one that expired is), cancelled, held, or gone: neither a row nor the end in the history."""
     reason: str | None
     message: str | None
     result: str | None

@@ -70,6 +70,10 @@ CREATE TABLE nextdue_run(
 );
 CREATE INDEX nextdue_run_task ON nextdue_run(task);
 
+-- Results that outlive their line of the history.
+CREATE TABLE nextdue_result(task INTEGER PRIMARY KEY, result TEXT NOT NULL, keep INTEGER NOT NULL);
+CREATE INDEX nextdue_result_keep ON nextdue_result(keep);
+
 -- What any program with SQL may read and, through the trigger, write.
 CREATE VIEW nextdue_tasks AS
 SELECT t.id, t.name, l.queue, l.priority,
