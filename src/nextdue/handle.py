@@ -100,9 +100,10 @@ class Handle:
         It needs no kept result. Raises WouldDeadlock inside a running task unless `timeout` is 0.
         """
         seconds = self._patience(timeout)
-        if self._look() is None and seconds != 0:
-            self._caller.waits.ended(self.id, seconds)
-        return self.state
+        found = self._look()
+        if found is None and seconds != 0:
+            found = self._caller.waits.ended(self.id, seconds)
+        return found.state if found else self.state
 
     def _look(self) -> Ended | None:
         with self._caller.use() as store:

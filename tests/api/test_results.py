@@ -260,6 +260,7 @@ def test_a_purged_dead_task_is_still_known_to_be_dead(world, act):
     world.work()
     world.sql("DELETE FROM nextdue_task")
     assert failure(handle) == ("dead", "GiveUp", "GiveUp: enough")
+    assert handle.wait() == "dead"
 
 
 def test_a_result_that_outlived_its_line_of_the_history(world, act):
@@ -270,6 +271,7 @@ def test_a_result_that_outlived_its_line_of_the_history(world, act):
     assert (handle.result(), keyed.result()) == ("a", "b")
     world.sql("DELETE FROM nextdue_run")
     assert (handle.result(), keyed.result()) == ("a", "b")
+    assert (handle.wait(), keyed.wait()) == ("done", "done")
     world.advance("1h")
     again = act.using(key="k").enqueue("give up")
     world.work()

@@ -20,6 +20,7 @@ import msgspec
 from nextdue.codec import Signature
 from nextdue.errors import StoreError
 from nextdue.ports import Woken
+from nextdue.records import State
 from nextdue.sqlite.alarm import LinuxAlarm, PlainAlarm, make_alarm
 from nextdue.sqlite.store import SqliteStore
 from nextdue.statements import load
@@ -55,7 +56,7 @@ class Ended(NamedTuple):
     """How a task ended, or stopped until a person acts."""
 
     id: int
-    state: str
+    state: State
     """done, dead (as one that expired is), cancelled, held, or gone: neither a row nor the end in the history."""
     reason: str | None
     message: str | None
