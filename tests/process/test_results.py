@@ -97,6 +97,13 @@ def test_a_result_of_another_process(place: Place, shop: Nextdue) -> None:
     assert [task.enqueue(n).result(10) for n in range(50)] == [2 * n for n in range(50)]
 
 
+def test_a_worker_logs_the_result_that_it_could_not_keep(place: Place) -> None:
+    place.script("@nd.task(keep_result=True)\ndef pair() -> None:\n    return (1, 2)\n")
+    place.does("import shop; shop.pair.enqueue()")
+    worker = place.worker()
+    worker.says("pair #1 done: result: BadArguments: pair: the result is a tuple: JSON would not bring it back")
+
+
 def test_retries_are_waited_for(place: Place, shop: Nextdue) -> None:
     place.worker()
     assert shop.tasks["fails"].enqueue(2).result(10) == 3
