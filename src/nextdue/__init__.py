@@ -27,6 +27,7 @@ from nextdue.errors import (
     NextdueError,
     NotAStore,
     OwnerBusy,
+    ResultNotKept,
     SchemaTooNew,
     StoreBusy,
     StoreError,
@@ -34,8 +35,10 @@ from nextdue.errors import (
     StoreGone,
     StoreMissing,
     StoreReadOnly,
+    TaskFailed,
     UnknownTask,
     Unsupported,
+    WouldDeadlock,
 )
 from nextdue.executors.call import Context
 from nextdue.handle import Handle
@@ -56,6 +59,7 @@ __all__ = [
     "NextdueError",
     "NotAStore",
     "OwnerBusy",
+    "ResultNotKept",
     "Retry",
     "RetryAfter",
     "SchemaTooNew",
@@ -67,8 +71,10 @@ __all__ = [
     "StoreMissing",
     "StoreReadOnly",
     "Task",
+    "TaskFailed",
     "UnknownTask",
     "Unsupported",
+    "WouldDeadlock",
 ]
 
 

@@ -28,6 +28,8 @@ R = TypeVar("R")
 REMEMBER = timedelta(days=1)
 """How long a finished task occupies its key, unless using(remember=...) says otherwise."""
 MODES = get_args(Mode)
+KEEP_RESULT = timedelta(days=1)
+"""How long keep_result=True keeps a result, at the least."""
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
 
 
@@ -69,6 +71,7 @@ class Nextdue:
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self.caller = Caller(self.path, self.open_store)
+        self.caller.declared = self._definitions
         self._service: Service | None = None
 
     def open_store(self) -> SqliteStore:
@@ -93,7 +96,7 @@ class Nextdue:
         retry: Retry | None = None,
         lease: Duration = 300,
         time_limit: Duration | None = None,
-        keep_result: bool = False,
+        keep_result: bool | Duration = False,
         limit: int | None = None,
         rate: str | None = None,
         aliases: Sequence[str] = (),
@@ -104,7 +107,7 @@ class Nextdue:
         name: under which it is stored; its own name by default, without the module. queue, priority (-100..100,
         higher first): defaults for using(). retry: a Retry. lease (s): how long a claim stands without a renewal;
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
-        keep_result: keep the returned value in the run history, as JSON. limit: how many of it, or of each group
+        keep_result: keep the returned value, for a day (True) or so long. limit: how many of it, or of each group
         given to using(), run at once in all workers. rate: how often it, or each group, is started at most: "10/m" is
         one start every 6 s. aliases: former names.
 
@@ -135,8 +138,6 @@ class Nextdue:
             raise BadDefinition(f"{_place(fn)}: coroutines and generators can't be tasks yet; write a plain function")
         if not isinstance(aliases, str | list | tuple):
             raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
-        if not isinstance(keep_result, bool):
-            raise BadDefinition(f"{_place(fn)}: keep_result must be True or False, not {keep_result!r}")
         options = Options(
             name=fn.__name__ if name is None else name,
             queue=queue,
@@ -144,7 +145,7 @@ class Nextdue:
             retry=Retry() if retry is None else retry,
             lease_ms=duration_ms(lease, "lease"),
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
-            keep_result=keep_result,
+            keep_result_ms=_keep_ms(keep_result),
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
@@ -154,7 +155,10 @@ class Nextdue:
         if next(iter(inspect.signature(fn).parameters), None) in ("self", "cls"):
             raise BadDefinition(f"{_place(fn)} is a method; a task must be a function, since nobody keeps the object")
         wants_context = _wants_context(fn)
-        return self._register(Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context))
+        definition = Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context)
+        if options.keep_result:
+            definition.signature.refuse_unkeepable()
+        return self._register(definition)
 
     def _register(self, definition: Definition) -> "Task[..., Any]":
         fn, options = definition.fn, definition.options
@@ -393,6 +397,12 @@ class Call(Generic[P]):
         if put.mode == "reject" and not stored.created:
             raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
         return Handle(self._app.caller, stored.id, put.name, put.key, created=stored.created)
+
+
+def _keep_ms(keep_result: Any) -> int | None:
+    if isinstance(keep_result, bool):
+        return duration_ms(KEEP_RESULT) if keep_result else None
+    return duration_ms(keep_result, "keep_result")
 
 
 def _tuple(name: str, args: Any) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ class Signature:
         self._types: list[Any] | None = None
         self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
         self._loose: list[bool] = []
+        self._result: tuple[msgspec.json.Decoder[Any], bool] | None = None
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON text of a call, after proving that decode() gives back the same values.
@@ -183,13 +184,16 @@ class Signature:
 
     def _resolve(self) -> list[Any]:
         if self._types is None:
-            try:
-                hints = typing.get_type_hints(self.fn, include_extras=True)
-            except Exception as exc:
-                raise BadDefinition(f"task {self.name}: its annotations can't be resolved: {exc}") from exc
+            hints = self._hints()
             self._types = [hints.get(n, Any) for n in self.names]
             self._loose = [_is_loose(t) for t in self._types]
         return self._types
+
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return typing.get_type_hints(self.fn, include_extras=True)
+        except Exception as exc:
+            raise BadDefinition(f"task {self.name}: its annotations can't be resolved: {exc}") from exc
 
     def _array_decoder(self, count: int) -> "msgspec.json.Decoder[Any]":
         decoder = self._decoders.get(count)
@@ -224,6 +228,54 @@ class Signature:
             return msgspec.json.decode(part, type=kind)
         except msgspec.ValidationError as exc:
             raise BadArguments(f"{self.name}: {name}: {exc}") from None
+
+    # what it returns
+
+    def refuse_unkeepable(self) -> None:
+        """Raise BadDefinition if JSON can't restore the annotated type of the result, as far as that is known yet."""
+        try:
+            self._hints()
+        except BadDefinition:
+            return  # a name that is defined further down in the module
+        self._returns()
+
+    def result_text(self, value: Any) -> str:
+        """A returned value as JSON, after proving that result() gives back the same.
+
+        Raises BadArguments: not what the annotation says, what JSON can't keep, over 1 MiB.
+        """
+        text = result_text(value, self.name)
+        decoder, loose = self._returns()
+        if loose:
+            problem = unkept(value, "the result")
+        else:
+            try:
+                back = decoder.decode(text)
+            except msgspec.ValidationError as exc:
+                raise BadArguments(f"{self.name}: the result is not what its annotation says: {exc}") from None
+            same = _equal(value, back)
+            problem = None if same else f"the result would come back as {_short(back)} instead of {_short(value)}"
+        if problem:
+            raise BadArguments(f"{self.name}: {problem}")
+        return text
+
+    def result(self, text: str) -> Any:
+        """The value of a stored result. Raises BadArguments if it no longer fits the annotation."""
+        try:
+            return self._returns()[0].decode(text)
+        except (msgspec.DecodeError, RecursionError) as exc:
+            raise BadArguments(f"{self.name}: the stored result doesn't fit the function's annotation: {exc}") from None
+
+    def _returns(self) -> "tuple[msgspec.json.Decoder[Any], bool]":
+        """What decodes a result, and whether its type lets anything through, as where there is none, or None."""
+        if self._result is None:
+            hint = self._hints().get("return", Any)
+            kind = Any if hint is type(None) else hint
+            try:
+                self._result = msgspec.json.Decoder(kind), _is_loose(kind)
+            except TypeError as exc:
+                raise BadDefinition(f"task {self.name}: JSON can't restore what it returns: {exc}") from None
+        return self._result
 
     def _shown(self) -> str:
         return str(inspect.Signature(self.params)) if self.params else "no arguments"
@@ -267,7 +319,7 @@ def unkept(value: Any, path: str) -> str | None:
                 return problem
         return None
     kind = type(value).__name__
-    return f"{path} is a {kind}: JSON would not bring it back; annotate the argument's type, or convert it"
+    return f"{path} is a {kind}: JSON would not bring it back; annotate its type, or convert it"
 
 
 def _unwritable(value: Any, path: str) -> str | None:

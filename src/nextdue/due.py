@@ -71,7 +71,7 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
 
     if ending.kind in ("done", "cancelled") and claim.key is None:
-        return _forgotten(claim, ending, "done" if ending.kind == "done" else "cancelled")
+        return _forgotten(claim, ending, "done" if ending.kind == "done" else "cancelled", options)
     kept = Settlement(
         claim.id,
         claim.token,
@@ -84,6 +84,7 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
         message=ending.message,
         result=ending.result,
         name=claim.name,
+        keep_ms=None if ending.result is None else options.keep_result_ms,
     )
     settlement = partial(msgspec.structs.replace, kept)
     match ending.kind:
@@ -115,7 +116,7 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
             return settlement(outcome="failed", delay_ms=delay, attempts=failures)
 
 
-def _forgotten(claim: Claim, ending: Ending, outcome: Outcome) -> Settlement:
+def _forgotten(claim: Claim, ending: Ending, outcome: Outcome, options: Options) -> Settlement:
     return Settlement(
         claim.id,
         claim.token,
@@ -126,6 +127,7 @@ def _forgotten(claim: Claim, ending: Ending, outcome: Outcome) -> Settlement:
         message=ending.message,
         result=ending.result,
         name=claim.name,
+        keep_ms=None if ending.result is None else options.keep_result_ms,
     )
 
 

@@ -6,6 +6,9 @@ NextdueError
 ├── BadArguments (TypeError)        arguments that don't fit the task or don't survive JSON
 ├── KeyTaken                        on_conflict="reject" and the key is in use
 ├── UnknownTask                     no such task in this file
+├── TaskFailed                      the task whose result is asked for ended without one
+├── ResultNotKept (LookupError)     the task is done, but there is no result to give
+├── WouldDeadlock                   a task waits for another one, in whose way it is
 ├── LeaseLost                       the claim of this attempt is no longer ours
 ├── OwnerBusy                       --exclusive, and somebody else is the owner
 └── StoreError                      the file could not be used; nothing was acknowledged
@@ -42,6 +45,27 @@ class KeyTaken(NextdueError):
 
 class UnknownTask(NextdueError, LookupError):
     """There is no such task in this file."""
+
+
+class TaskFailed(NextdueError):
+    """The task whose result is asked for has ended, or stopped, without one."""
+
+    def __init__(self, text: str, *, reason: str = "", message: str = "", state: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+        """The short word by which its failure is counted, or how it ended."""
+        self.message = message
+        """The text of its last failure."""
+        self.state = state
+        """dead (with the reason "expired" if it was not to be started any more), cancelled, or held."""
+
+
+class ResultNotKept(NextdueError, LookupError):
+    """There is no result to give: it isn't kept, no longer kept, or no longer what the annotation says."""
+
+
+class WouldDeadlock(NextdueError):
+    """A running task would wait for another one, which may need the slot that the first one takes."""
 
 
 class LeaseLost(NextdueError):

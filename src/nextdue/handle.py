@@ -1,16 +1,26 @@
 """A handle: one stored task as its program sees it."""
 
+from collections.abc import Generator
 from datetime import datetime
+from typing import Any
 
-from nextdue.clock import from_ms
-from nextdue.errors import UnknownTask
+import msgspec
+
+from nextdue.aio import in_thread
+from nextdue.clock import Duration, duration_ms, from_ms, utc_text
+from nextdue.errors import BadArguments, ResultNotKept, TaskFailed, UnknownTask, WouldDeadlock
+from nextdue.executors.call import running_in_worker
 from nextdue.records import RunView, State, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
+from nextdue.sqlite.waiting import Ended, ended
 
 
 class Handle:
-    """A stored task. `created` says whether this enqueue made it, or found its key in use."""
+    """A stored task. `created` says whether this enqueue made it, or found its key in use.
+
+    `await handle` is `await handle.aresult()`.
+    """
 
     __slots__ = ("_caller", "created", "id", "key", "name")
 
@@ -67,3 +77,110 @@ class Handle:
         A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
         """
         return self._caller.cancel(self.id) == "cancelled"
+
+    # waiting for its end
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """What it returned, as the type that its function's annotation names; blocks until it is done.
+
+        A task that will be retried is waited for. Raises TimeoutError after `timeout` (0: don't wait), TaskFailed if
+        it is dead, expired, cancelled or held, ResultNotKept if there is no result to give, WouldDeadlock inside a
+        running task unless `timeout` is 0.
+        """
+        self._refuse_unkept()
+        seconds = self._patience(timeout)
+        found = self._look()
+        if found is None and seconds != 0:
+            found = self._caller.waits.ended(self.id, seconds) or self._look()
+        if found is None:
+            raise self._late(seconds)
+        return self._value(found)
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:
+        """result() from a coroutine, without blocking its event loop."""
+        self._refuse_unkept()
+        seconds = self._patience(timeout)
+        found = await in_thread(self._look)
+        if found is None and seconds != 0:
+            found = await self._caller.waits.aended(self.id, seconds) or await in_thread(self._look)
+        if found is None:
+            raise await in_thread(self._late, seconds)
+        return self._value(found)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.aresult().__await__()
+
+    def wait(self, timeout: Duration | None = None) -> State:
+        """Block until it is done, dead, cancelled, held or gone, or until `timeout` is over; its state then.
+
+        It needs no kept result. Raises WouldDeadlock inside a running task unless `timeout` is 0.
+        """
+        seconds = self._patience(timeout)
+        found = self._look()
+        if found is None and seconds != 0:
+            found = self._caller.waits.ended(self.id, seconds)
+        return found.state if found else self.state
+
+    def _look(self) -> Ended | None:
+        with self._caller.use() as store:
+            store.database.check_file()
+            return next(iter(ended(store, [self.id])), None)
+
+    def _patience(self, timeout: Duration | None) -> float | None:
+        """How many seconds to wait; None: for ever."""
+        ms = None if timeout is None else duration_ms(timeout, "the timeout")
+        inside = running_in_worker.get()
+        if inside is not None and ms != 0:
+            raise WouldDeadlock(
+                f"task {inside.name} #{inside.id} would wait for {self!r}, which may need the slot that it takes "
+                "itself; let the other task enqueue what comes after it, or raise Snooze and look again with timeout=0"
+            )
+        return None if ms is None else ms / 1000
+
+    def _refuse_unkept(self) -> None:
+        declared = self._caller.declared.get(self.name)
+        if declared is not None and not declared.options.keep_result:
+            raise ResultNotKept(
+                f"task {self.name} keeps no results; declare it with keep_result=True, or wait for its end by wait()"
+            )
+
+    def _late(self, seconds: float | None) -> TimeoutError:
+        with self._caller.use() as store:
+            view = store.get(self.id)
+        state, more = (view.state, "") if view else ("gone", "")
+        if view and view.due is not None and state == "waiting":
+            more = f", due {utc_text(view.due)} after {view.attempts} failures"
+        waited = f"after {seconds:g} s " if seconds else ""
+        return TimeoutError(f"{self!r} {waited}is still {state}{more}; it goes on, ask again later")
+
+    def _value(self, found: Ended) -> Any:
+        if found.state == "gone":
+            raise ResultNotKept(
+                f"{self!r} is neither in {self._caller.path} nor is its end in the run history: "
+                "its result, if it had one, is no longer kept"
+            )
+        if found.state != "done":
+            raise self._failed(found)
+        if found.result is None:
+            why = "none was kept when it ended, or not for so long"
+            if found.reason == "result":
+                why = f"it could not be kept: {found.message}"
+            raise ResultNotKept(f"{self!r} is done, but its result can't be given: {why}")
+        declared = self._caller.declared.get(self.name)
+        if declared is None:
+            return msgspec.json.decode(found.result)
+        try:
+            return declared.signature.result(found.result)
+        except BadArguments as exc:
+            raise ResultNotKept(
+                f"{self!r} is done, but its result is of another type than the function returns now: {exc}; "
+                "as JSON it is in runs()[0].result"
+            ) from None
+
+    def _failed(self, found: Ended) -> TaskFailed:
+        reason = found.reason or found.state
+        message = found.message or ""
+        said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
+        todo = {"dead": "; put it again to start it anew", "held": "; it waits for a person"}.get(found.state, "")
+        text = f"{self!r} has no result, it is {found.state}{said}{todo}"
+        return TaskFailed(text, reason=reason, message=message, state=found.state)

@@ -113,7 +113,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
-            if s.outcome in ("failed", "dead", "held"):
+            if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
                 message = s.message or ""
                 reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
                 log.warning("%s #%d %s: %s%s", s.name, s.id, s.outcome, reason, message)

@@ -112,7 +112,7 @@ class Options:
     retry: Retry = Retry()
     lease_ms: int = 300_000
     time_limit_ms: int | None = None
-    keep_result: bool = False
+    keep_result_ms: int | None = None
     run_in: str = "thread"
     limit: int | None = None
     rate_ms: int | None = None
@@ -134,6 +134,13 @@ class Options:
             raise BadDefinition(f"task {self.name}: a rate over 1,000 a second can't be kept")
         if self.time_limit_ms is not None and self.time_limit_ms < 1:
             raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+        if self.keep_result_ms is not None and self.keep_result_ms < 1:
+            raise BadDefinition(f"task {self.name}: keep_result must be over 0; False keeps no results")
+
+    @property
+    def keep_result(self) -> bool:
+        """Whether what it returns is kept."""
+        return self.keep_result_ms is not None
 
 
 RATE_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -38,7 +38,7 @@ def table() -> str:
         ("crashes until a task is dead", f"{due.MAX_CRASHES}, the last one alone"),
         ("due again after a crash", f"{span(due.crash_backoff_ms(1))}, doubling"),
         ("`queue`, `priority`", f"`{options.queue!r}`, {options.priority} ({PRIORITIES[0]} to {PRIORITIES[-1]})"),
-        ("`keep_result`", "yes" if options.keep_result else "no"),
+        ("`keep_result`", f"{options.keep_result}; `True` is {span(app.KEEP_RESULT.total_seconds() * 1000)}"),
         ("`remember`", span(app.REMEMBER.total_seconds() * 1000)),
         ("`concurrency`", f"{default(Nextdue.working, 'concurrency')} threads"),
         ("`grace`", span(grace * 1000)),

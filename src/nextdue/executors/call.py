@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import IO, Any, Protocol
 
@@ -11,10 +12,13 @@ import msgspec
 
 from nextdue import effects
 from nextdue.clock import Duration, duration_ms, from_ms
-from nextdue.codec import Signature, result_text
+from nextdue.codec import Signature
 from nextdue.errors import BadArguments, BadDefinition, LeaseLost
 from nextdue.records import Claim, Ending
 from nextdue.task import Cancelled, GiveUp, Options, RetryAfter, Snooze, failure_message
+
+running_in_worker: ContextVar[Claim | None] = ContextVar("running_in_worker", default=None)
+"""The claim of the task whose function runs here, if one does: such a one must not wait for other tasks."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -155,10 +159,13 @@ class Context:
 def call(definition: Definition, claim: Claim, context: Context) -> Ending:
     """Run one claim to its ending; never raises."""
     begun = time.monotonic_ns()
+    inside = running_in_worker.set(claim)
     try:
         ending = _call(definition, claim, context)
     except BaseException:  # whatever asks this exception what it is fails too; its slot must live all the same
         ending = Ending(claim, "failed", ran_ms=0, reason="unknown", message="its exception can't be described")
+    finally:
+        running_in_worker.reset(inside)
     ran_ms = (time.monotonic_ns() - begun) // 1_000_000
     return msgspec.structs.replace(ending, ran_ms=ran_ms) if ran_ms else ending
 
@@ -185,13 +192,13 @@ def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
             reason=options.retry.reason(exc),
             message=failure_message(exc),
         )
-    return _done(claim, result, definition.options.keep_result)
+    return _done(definition, claim, result)
 
 
-def _done(claim: Claim, result: Any, keep: bool) -> Ending:
-    if not keep:
+def _done(definition: Definition, claim: Claim, result: Any) -> Ending:
+    if not definition.options.keep_result:
         return Ending(claim, "done", ran_ms=0)
     try:
-        return Ending(claim, "done", ran_ms=0, result=result_text(result, claim.name))
+        return Ending(claim, "done", ran_ms=0, result=definition.signature.result_text(result))
     except BaseException as exc:  # the effect is out, so this must not be a failure, which would repeat it
         return Ending(claim, "done", ran_ms=0, reason="result", message=failure_message(exc))

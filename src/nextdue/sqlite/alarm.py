@@ -60,21 +60,34 @@ class Bell:
         os.close(self._fd)
 
 
-def make_alarm(database: Path, quiet: Callable[[], bool], check_file: Callable[[], None]) -> "LinuxAlarm | PlainAlarm":
+def make_alarm(
+    database: Path,
+    quiet: Callable[[], bool],
+    check_file: Callable[[], None],
+    pause_s: tuple[float, float] = PAUSE_S,
+) -> "LinuxAlarm | PlainAlarm":
     """The best alarm that this platform has.
 
-    `quiet` says whether no commit is in flight, `check_file` raises StoreGone if the file was deleted or replaced.
+    `quiet` says whether no commit is in flight, `check_file` raises StoreGone if the file was deleted or replaced,
+    `pause_s` are the shortest and longest pause between two looks while others keep committing.
     """
-    return LinuxAlarm(database, quiet, check_file) if sys.platform == "linux" else PlainAlarm(database, check_file)
+    linux = sys.platform == "linux"
+    return LinuxAlarm(database, quiet, check_file, pause_s) if linux else PlainAlarm(database, check_file)
 
 
 class LinuxAlarm:
     """ports.Alarm by inotify, timerfd and eventfd: wakes in well under a millisecond, and not at all when idle."""
 
-    def __init__(self, database: Path, quiet: Callable[[], bool], check_file: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Path,
+        quiet: Callable[[], bool],
+        check_file: Callable[[], None],
+        pause_s: tuple[float, float] = PAUSE_S,
+    ) -> None:
         from nextdue.sqlite import linux
 
-        self._quiet, self._check_file = quiet, check_file
+        self._quiet, self._check_file, self._pause_s = quiet, check_file, pause_s
         self._linux = linux
         self._wake_path, self._folder = beside(database, "-wake"), beside(database, "-workers")
         self._bell = Bell(database)
@@ -137,7 +150,7 @@ class LinuxAlarm:
                 return Woken.DUE
             self._set_wall(wait_ms)
             if not (sure or streaming):
-                in_flight = min(max(in_flight * 2, BUSY_S), PAUSE_S[1])
+                in_flight = min(max(in_flight * 2, BUSY_S), self._pause_s[1])
                 woken = self._why(self._poll(min(end, time.monotonic() + in_flight)), end)
                 continue
             in_flight = 0.0
@@ -145,7 +158,7 @@ class LinuxAlarm:
                 happened = self._poll(min(end, time.monotonic() + pause))
                 woken, streaming = self._why(happened, end), self._commits.discard()
                 if streaming:
-                    pause = min(pause * 2, PAUSE_S[1])
+                    pause = min(pause * 2, self._pause_s[1])
                 if streaming or happened is not None or woken is not None or not sure:
                     continue
             woken, pause = self._listen(end, pause)
@@ -164,9 +177,9 @@ class LinuxAlarm:
         if happened != self._commits.fd:
             return self._why(happened, end), 0.0
         if pause and time.monotonic() - begun < CALM_S:
-            return None, min(pause * 2, PAUSE_S[1])
+            return None, min(pause * 2, self._pause_s[1])
         happened = self._poll(time.monotonic() + GRACE_S)
-        return self._why(happened, end), PAUSE_S[0]
+        return self._why(happened, end), self._pause_s[0]
 
     def _why(self, happened: int | None, end: float) -> Woken | None:
         if happened == self._event:

@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from nextdue.errors import NextdueError, StoreError
 from nextdue.records import Put, Stored
 from nextdue.sqlite.alarm import Bell
 from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.waiting import Declared, Waits
 
 TOGETHER = 64
 """The most puts in one commit."""
@@ -42,6 +43,8 @@ class Caller:
 
     def __init__(self, path: Path, make: Callable[[], SqliteStore]) -> None:
         self.path, self._make = path, make
+        self.declared: Mapping[str, Declared] = {}
+        """The tasks that this program knows, by their names and former names."""
         self._begin()
         _callers.add(self)
 
@@ -51,6 +54,7 @@ class Caller:
         self._store: SqliteStore | None = None
         self._bell: Bell | None = None
         self._line: deque[_Entry] = deque()
+        self.waits = Waits(self.path, self._make)
 
     @contextmanager
     def use(self) -> Iterator[SqliteStore]:
@@ -172,6 +176,7 @@ class Caller:
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
+        self.waits.close()
         with self._lock:
             if self._store is not None:
                 self._store.close()

@@ -101,7 +101,7 @@ BEGIN
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker, min({now} + s.keep, {max})
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
-    WHERE s.ran IS NOT NULL AND NEW.keep_rows > 0;
+    WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     SELECT l.queue, l.name, l.priority, s.alone
