@@ -16,6 +16,7 @@ from nextdue import (
     GiveUp,
     ResultNotKept,
     Retry,
+    StoreGone,
     TaskFailed,
     WouldDeadlock,
     due,
@@ -273,9 +274,13 @@ def test_a_result_that_outlived_its_line_of_the_history(world, act):
     assert (handle.result(), keyed.result()) == ("a", "b")
     assert (handle.wait(), keyed.wait()) == ("done", "done")
     world.advance("1h")
-    again = act.using(key="k").enqueue("give up")
+    again = act.using(key="k").enqueue("c")
     world.work()
-    assert failure(again)[0] == "dead"
+    world.sql("INSERT OR REPLACE INTO nextdue_result VALUES (?, '\"of an earlier life\"', 0)", again.id)
+    assert again.result() == "c"
+    world.sql("UPDATE nextdue_run SET result = NULL")
+    with pytest.raises(ResultNotKept, match="its result can't be given"):
+        again.result()
 
 
 @pytest.mark.xfail(strict=False, reason="the purge doesn't know of results yet")
@@ -304,6 +309,18 @@ def test_asking_for_ends_doesn_t_grow_with_the_backlog_or_the_history(world, act
     plan = [row[3] for row in world.sql(f"EXPLAIN QUERY PLAN {text.replace(':ids', '?')}", "[1]")]
     assert [line for line in plan if line.startswith("SCAN")] == ["SCAN i VIRTUAL TABLE INDEX 1:"]
     assert not [line for line in plan if "AUTOMATIC" in line or "TEMP" in line]
+
+
+def test_a_file_that_is_gone_is_no_old_answer(world, nd, act):
+    """F066: what the deleted file said is not passed on."""
+    handle = act.enqueue()
+    world.work()
+    world.path.rename(world.path.with_name("moved.db"))
+    for ask in (handle.result, lambda: handle.result(0), handle.wait):
+        with pytest.raises(StoreGone):
+            ask()
+    world.path.with_name("moved.db").rename(world.path)
+    assert handle.result() == "well"
 
 
 # how long

@@ -355,7 +355,7 @@ def test_a_program_may_end_while_its_threads_wait(place: Place) -> None:
     )
     assert said == "bye"
     assert time.monotonic() - begun < 10
-    said = place.does("import shop; shop.nd.start(); print(shop.double.enqueue(4).result(10))")
+    said = place.does("import shop; shop.nd.start(); print(shop.double.enqueue(4, 0.2).result(10))")
     assert said == "8"
     assert not beside(place.db, "-wal").exists(), "the last connection was closed"
 

@@ -187,19 +187,16 @@ class Waits:
             self._thread = self._alarm = None
             return False
 
-    def _look(self, store: SqliteStore) -> int | None:
-        """Tell those whose tasks have ended; 0 = these were the last."""
+    def _look(self, store: SqliteStore) -> None:
+        """Tell those whose tasks have ended; the last to leave calls the alarm."""
         with self._lock:
             ids = {id for id, _ in self._waiters.values()}
-        if not ids:
-            return None
-        found = {end.id: end for end in ended(store, list(ids))}
+        found = {end.id: end for end in ended(store, list(ids))} if ids else {}
         with self._lock:
             for me, (id, tell) in list(self._waiters.items()):
                 if id in found:
                     del self._waiters[me]
                     tell(found[id])
-            return None if self._waiters else 0
 
     def _fail(self, exc: BaseException) -> None:
         with self._lock:
