@@ -283,7 +283,6 @@ def test_a_result_that_outlived_its_line_of_the_history(world, act):
         again.result()
 
 
-@pytest.mark.xfail(strict=False, reason="the purge doesn't know of results yet")
 def test_a_result_is_kept_whatever_the_bounds_of_the_history(world):
     nd = world.app(keep_runs=3, keep_runs_for="1h")
     task = nd.task(name="task", keep_result="2d")(lambda n: n)
