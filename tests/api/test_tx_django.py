@@ -1,4 +1,4 @@
-"""using(tx=django.db.connection) inside of atomic(). Each test is a program of its own: Django is set up once for all."""
+"""using(tx=django.db.connection) inside of atomic(). Each test is a program of its own."""
 
 import subprocess
 import sys

@@ -114,7 +114,7 @@ def test_a_connection(world, receipt, engine):
     with engine.begin() as connection:
         connection.execute(sa.insert(Order).values(id=1))
         receipt.using(tx=connection).enqueue(1)
-    with pytest.raises(ZeroDivisionError), engine.begin() as connection:
+    with contextlib.suppress(ZeroDivisionError), engine.begin() as connection:
         connection.execute(sa.insert(Order).values(id=2))
         receipt.using(tx=connection).enqueue(2)
         _ = 1 // 0

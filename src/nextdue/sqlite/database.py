@@ -140,6 +140,9 @@ class Database:
             self._patiently("BEGIN IMMEDIATE", {})
             try:
                 yield self.connection
+                self._refuse_fork()
+                if not self.connection.in_transaction:
+                    raise StoreError(f"{self.path}: a statement of the block rolled its transaction back")
                 try:
                     self.connection.execute("COMMIT")
                 except sqlite3.Error as exc:
@@ -324,8 +327,8 @@ class Database:
             self._roll_back()
 
     def _roll_back(self) -> None:
-        """End our own transaction, if one is open, whatever interrupted us."""
-        if self.connection.in_transaction:
+        """End our own transaction, if one is open, whatever interrupted us; an inherited one is the parent's."""
+        if self._pid == os.getpid() and self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
     def _translated(self, exc: sqlite3.Error) -> StoreError:

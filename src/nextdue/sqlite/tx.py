@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import sqlite3
 import threading
@@ -25,7 +26,7 @@ log = logging.getLogger("nextdue")
 PAGE = "tx.sql"
 LONG_S = 1.0
 """A block that holds the write lock for longer is warned of: everybody else waits."""
-_ENDS = re.compile(r"\s*(commit|end|rollback)\b(?!.*\bto\b)", re.IGNORECASE | re.DOTALL)
+_ENDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|rollback)\b(?!.*\bto\b)", re.IGNORECASE | re.DOTALL)
 
 Params = Mapping[str, Any]
 Values = Sequence[Any] | Mapping[str, Any]
@@ -65,7 +66,7 @@ class Transaction:
         self.store, self.path = store, store.database.path
         self._connection: sqlite3.Connection | None = connection
         self._given_up = False
-        self._thread = threading.get_ident()
+        self._pid, self._thread = os.getpid(), threading.get_ident()
         self._calls: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
@@ -86,15 +87,17 @@ class Transaction:
         connection = self._connection
         if connection is None:
             raise BadTransaction(f"this transaction on {self.path} has ended with its block; begin another one")
+        if os.getpid() != self._pid:
+            raise BadTransaction("a forked child can't go on with its parent's transaction; let it leave the block")
         if threading.get_ident() != self._thread:
             raise BadTransaction("a transaction belongs to the thread of its block; each thread begins its own")
         if self._given_up:
             raise BadTransaction("what this transaction was for failed, so that it will be rolled back; end its block")
         if _ENDS.match(sql):
             raise BadTransaction("the end of the block commits, an exception rolls back; leave COMMIT and ROLLBACK out")
+        if not connection.in_transaction:  # else this would be committed by itself
+            raise BadTransaction("a statement before this one, like INSERT OR ROLLBACK, rolled this transaction back")
         yield connection
-        if not connection.in_transaction:
-            raise BadTransaction(f"{sql[:60]!r} ended the transaction before its block; the block is given up")
 
     def on_commit(self, call: Callable[[], None]) -> None:
         """Have this called after the commit; a rollback forgets it."""
