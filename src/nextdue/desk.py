@@ -60,14 +60,14 @@ class Desk:
     def put(self, tx: object, put: Put) -> Stored:
         """Store one task in the user's transaction. Raises BadTransaction or StoreError."""
         with self._guest(tx) as (one, store):
-            stored = verbs.put(one, store.database.sql, put, _now(store))
+            stored = verbs.put(one, put, _now(store))
             one.on_commit(self.connections.ring)
         return stored
 
     def put_many(self, tx: object, like: Put, calls: str, count: int) -> range:
         """Store many tasks in the user's transaction. Raises BadTransaction or StoreError."""
         with self._guest(tx) as (one, store):
-            ids = verbs.put_many(one, store.database.sql, like, calls, count, _now(store))
+            ids = verbs.put_many(one, like, calls, count, _now(store))
             one.on_commit(self.connections.ring)
         return ids
 
@@ -93,9 +93,9 @@ class Desk:
                     "tx has no transaction open, so that the task would be stored at once, whatever becomes of your "
                     "rows; begin one (BEGIN IMMEDIATE, atomic()), or leave tx out"
                 )
-            file = next(row[2] for row in one.execute("PRAGMA database_list", {}) if row[1] == "main")
-            synchronous = one.execute("PRAGMA synchronous", {})[0][0]
-            tables = one.execute("SELECT 1 FROM sqlite_master WHERE name = 'nextdue_task'", {})
+            file = next(row[2] for row in one.execute(verbs.SQL["tx_file"], {}) if row[1] == "main")
+            synchronous = one.execute(verbs.SQL["tx_synchronous"], {})[0][0]
+            tables = one.execute(verbs.SQL["tx_tables"], {})
         except sqlite3.ProgrammingError as exc:  # closed, or another thread's
             raise BadTransaction(f"tx can't be used: {exc}") from exc
         if not file or not _same_file(Path(file), self.path):
@@ -162,18 +162,18 @@ class Desk:
     def own_finish(self, claim: Claim, end: Callable[[SqliteStore], Finish]) -> Iterator[Transaction]:
         """finish() in a transaction of ours."""
         with self.connections.transaction(f"finish() of {claim.name} #{claim.id}") as (tx, store):
-            one, sql = guest(tx), store.database.sql
+            one = guest(tx)
             # The write lock is ours: who holds the claim now holds it to the end.
-            if claim.id and not verbs.held(one, sql, claim):
+            if claim.id and not verbs.held(one, claim):
                 raise verbs.lost(claim)
             yield tx
-            if claim.id and verbs.settle(one, sql, claim, end(store)):
+            if claim.id and verbs.settle(one, claim, end(store)):
                 one.on_commit(self.connections.ring)
 
     def guest_check(self, claim: Claim, tx: object) -> None:
         """Before the block of a finish() in the user's transaction."""
-        with self._guest(tx) as (one, store):
-            if claim.id and not verbs.held(one, store.database.sql, claim):
+        with self._guest(tx) as (one, _):
+            if claim.id and not verbs.held(one, claim):
                 one.roll_back()
                 raise verbs.lost(claim)
 
@@ -181,7 +181,7 @@ class Desk:
         """After that block. Whatever goes wrong rolls the user's transaction back."""
         try:
             with self._guest(tx) as (one, store):
-                if claim.id and verbs.settle(one, store.database.sql, claim, end(store)):
+                if claim.id and verbs.settle(one, claim, end(store)):
                     one.on_commit(self.connections.ring)
         except BaseException:
             guest(tx).roll_back()

@@ -165,7 +165,7 @@ def test_it_belongs_to_its_thread(world, nd, receipt):
     assert orders(world) == []
 
 
-@pytest.mark.parametrize("words", ["COMMIT", " commit", "END", "ROLLBACK", "rollback transaction", "/* */ -- a\nCOMMIT"])
+@pytest.mark.parametrize("words", ["COMMIT", " commit", "END", "rollback transaction", "/* */ -- a\nCOMMIT"])
 def test_its_end_is_not_the_program_s(words, world, nd, receipt):
     with nd.transaction() as tx:
         with pytest.raises(BadTransaction, match="leave COMMIT and ROLLBACK out"):

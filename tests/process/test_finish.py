@@ -119,7 +119,8 @@ def commits(place: Place) -> int:
     """
     wal = place.db.with_name("shop.db-wal").read_bytes()
     size = int.from_bytes(wal[8:12], "big") + 24
-    return sum(wal[at + 4 : at + 8] != b"\0" * 4 for at in range(32, len(wal), size) if wal[at + 8 : at + 16] == wal[16:24])
+    frames = [wal[at : at + 24] for at in range(32, len(wal), size)]
+    return sum(frame[4:8] != b"\0" * 4 for frame in frames if frame[8:16] == wal[16:24])
 
 
 def test_finish_adds_no_commit(place: Place) -> None:

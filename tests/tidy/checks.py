@@ -94,7 +94,7 @@ def sql_names(top: Path) -> list[str]:
     """Statements without a unique snake_case name, names nobody uses, and names that no page has."""
     offences: list[str] = []
     named: dict[str, str] = {}
-    for page in sorted((top / "src").rglob("statements.sql")):
+    for page in sorted([*(top / "src").rglob("statements.sql"), *(top / "src").rglob("tx.sql")]):
         on_page = set()
         for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
             if not line.startswith("-- :name"):

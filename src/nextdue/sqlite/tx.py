@@ -24,6 +24,7 @@ from nextdue.statements import load
 log = logging.getLogger("nextdue")
 
 PAGE = "tx.sql"
+SQL = {**load("nextdue.sqlite"), **load("nextdue.sqlite", PAGE)}
 LONG_S = 1.0
 """A block that holds the write lock for longer is warned of: everybody else waits."""
 _ENDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|rollback)\b(?!.*\bto\b)", re.IGNORECASE | re.DOTALL)
@@ -143,7 +144,7 @@ class Connections:
                 store = self._idle.pop()
             except IndexError:
                 store = self._make()
-                store.database.sql = {**store.database.sql, **load("nextdue.sqlite", PAGE)}
+                store.database.sql = SQL
                 return store
             if store.database.is_of_this_process():
                 return store
@@ -203,38 +204,38 @@ def warn_of_long(what: str, began: float) -> None:
 # verbs inside of a transaction
 
 
-def put(wire: Wire, sql: Mapping[str, str], put: Put, now: int | None) -> Stored:
+def put(wire: Wire, put: Put, now: int | None) -> Stored:
     """Store one task; it is there when the transaction commits."""
-    _make_lane(wire, sql, put)
+    _make_lane(wire, put)
     row = (put.queue, put.name, put.priority, put.due_ms, put.delay_ms, put.key, put.remember_ms)
     rows = msgspec.json.encode([(*row, msgspec.Raw(put.args.encode()))]).decode()
-    wire.execute(sql["put"], {"rows": rows, "now": now})
-    changed, id = wire.execute(sql["tx_did"], {})[0]
+    wire.execute(SQL["put"], {"rows": rows, "now": now})
+    changed, id = wire.execute(SQL["tx_did"], {})[0]
     if put.key is None:
         return Stored(id, True, "waiting")
-    id, state = wire.execute(sql["key_state"], {"name": put.name, "key": put.key})[0]
+    id, state = wire.execute(SQL["key_state"], {"name": put.name, "key": put.key})[0]
     return Stored(id, changed == 1, state)
 
 
-def put_many(wire: Wire, sql: Mapping[str, str], like: Put, calls: str, count: int, now: int | None) -> range:
+def put_many(wire: Wire, like: Put, calls: str, count: int, now: int | None) -> range:
     """Store many tasks that differ in their arguments only; answers their ids."""
     if not count:
         return range(0)
-    _make_lane(wire, sql, like)
+    _make_lane(wire, like)
     params = {"queue": like.queue, "name": like.name, "priority": like.priority, "due": like.due_ms}
-    wire.execute(sql["put_many"], {**params, "delay": like.delay_ms, "calls": calls, "now": now})
-    _, last = wire.execute(sql["tx_did"], {})[0]
+    wire.execute(SQL["put_many"], {**params, "delay": like.delay_ms, "calls": calls, "now": now})
+    _, last = wire.execute(SQL["tx_did"], {})[0]
     return range(last - count + 1, last + 1)
 
 
-def _make_lane(wire: Wire, sql: Mapping[str, str], put: Put) -> None:
+def _make_lane(wire: Wire, put: Put) -> None:
     # Before the task, and not when it is found missing: a statement that fails may end the user's transaction.
-    wire.execute(sql["lane_add"], {"queue": put.queue, "name": put.name, "priority": put.priority})
+    wire.execute(SQL["lane_add"], {"queue": put.queue, "name": put.name, "priority": put.priority})
 
 
-def held(wire: Wire, sql: Mapping[str, str], claim: Claim) -> bool:
+def held(wire: Wire, claim: Claim) -> bool:
     """Whether the claim still stands."""
-    return bool(wire.execute(sql["tx_held"], {"id": claim.id, "token": claim.token}))
+    return bool(wire.execute(SQL["tx_held"], {"id": claim.id, "token": claim.token}))
 
 
 def lost(claim: Claim) -> LeaseLost:
@@ -245,30 +246,30 @@ def lost(claim: Claim) -> LeaseLost:
     )
 
 
-def settle(wire: Wire, sql: Mapping[str, str], claim: Claim, finish: Finish) -> bool:
+def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     """The task is done, in this transaction. Whether to ring after the commit. Raises LeaseLost.
 
     As the tick does it: a line in the history, then the row is deleted, rests while it guards its key, or begins its
     next life. A cancellation that was asked for meanwhile ends a task that would go on for ever.
     """
     proof: dict[str, Any] = {"id": claim.id, "token": claim.token, "now": finish.now_ms}
-    found = wire.execute(sql["tx_held"], proof)
+    found = wire.execute(SQL["tx_held"], proof)
     if not found:
         raise lost(claim)
     key, group, others_due, stop = found[0]
     kept = {"keep_rows": finish.keep_rows, "keep": finish.result_ms}
-    wire.execute(sql["tx_run"], {**proof, **kept, "ran": finish.ran_ms, "result": finish.result})
+    wire.execute(SQL["tx_run"], {**proof, **kept, "ran": finish.ran_ms, "result": finish.result})
     itself = stop is None and (finish.again_delay_ms is not None or finish.again_due_ms is not None)
     if itself or others_due is not None:
         delay, due = (finish.again_delay_ms, finish.again_due_ms) if itself else (None, None)
-        wire.execute(sql["tx_again"], {**proof, "again_delay": delay, "again_due": due})
+        wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due})
     else:
-        wire.execute(sql["tx_forget" if key is None else "tx_rest"], proof)
+        wire.execute(SQL["tx_forget" if key is None else "tx_rest"], proof)
     if group is not None:
-        wire.execute(sql["tx_unblock"], {"name": claim.name, "grp": group})
+        wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group})
     purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
-    wire.execute(sql["tx_purge_runs"], purge)
-    wire.execute(sql["tx_purge_tasks"], purge)
+    wire.execute(SQL["tx_purge_runs"], purge)
+    wire.execute(SQL["tx_purge_tasks"], purge)
     return itself or others_due is not None or group is not None
 
 
