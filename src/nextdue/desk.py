@@ -259,8 +259,10 @@ class Finishing:
 
 
 def _same_file(one: Path, other: Path) -> bool:
+    if one == other:
+        return True
     first, second = files.identity(one), files.identity(other)
-    return first == second if first and second else one == other
+    return first is not None and first == second
 
 
 def _now(store: SqliteStore) -> int | None:

@@ -209,8 +209,8 @@ class Context:
         return Ending(self._claim, "finished", ran_ms=0)
 
     def mark_lost(self) -> None:
-        """The claim is no longer ours."""
-        self._lost = True
+        """The claim is no longer ours; unless it is settled by the task itself, which the worker may not know yet."""
+        self._lost = self._finish != "settled"
 
     def ask_to_stop(self) -> None:
         """The task's cancellation was asked for."""
