@@ -40,6 +40,7 @@ from nextdue.errors import (
 )
 from nextdue.executors.call import Context
 from nextdue.handle import Handle
+from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "StoreMissing",
     "StoreReadOnly",
     "Task",
+    "Transaction",
     "UnknownTask",
     "Unsupported",
 ]

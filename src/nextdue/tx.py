@@ -152,6 +152,8 @@ def _alchemy(tx: Any) -> _Alchemy:
     if isinstance(tx, Session):
         connection, session = tx.connection(), tx
     elif isinstance(tx, Connection):
+        if tx.closed:
+            raise BadTransaction("tx is a connection that was closed")
         connection, session = tx, None
     else:
         raise BadTransaction(f"tx must be a Session or a Connection of SQLAlchemy, not {type(tx).__name__}")

@@ -257,3 +257,47 @@ def forks():
     place.does("import shop; shop.make(); shop.forks()")
     assert place.rows("SELECT n, count(DISTINCT pid) FROM orders GROUP BY n ORDER BY n") == [(1, 1), (2, 2), (3, 1)]
     place.checked()
+
+
+def test_killed_at_each_statement_it_is_all_or_nothing(place: Place) -> None:
+    """Law 14, F034: from the check of the claim to the last purge, and the commit at the end."""
+    place.script(
+        PAID
+        + """
+from nextdue import tx as wires
+
+fatal = int(os.environ.get("FATAL", "-1"))
+execute = wires._Own.execute
+
+def counted(self, sql, params):
+    global fatal
+    answer = execute(self, sql, params)
+    fatal -= 1
+    if fatal == -1:
+        note("killed", sql.split(maxsplit=1)[0])
+        os.kill(os.getpid(), 9)
+    return answer
+
+if fatal >= 0:
+    wires._Own.execute = counted
+"""
+    )
+    place.does("import shop; shop.make()")
+    statements = 0
+    while True:
+        place.does(f"import shop; shop.paid.enqueue({statements})")
+        doomed = place.python("import shop; shop.nd.run(once=True)", FATAL=str(statements))
+        code = doomed.ends()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, doomed.text
+        assert place.rows("SELECT n FROM orders WHERE n = ?", statements) == []
+        place.does("import shop; shop.nd.run(once=True)")
+        statements += 1
+    assert statements >= 8, "held, lane, task, its id, held, the history, the end, two purges"
+    place.does("import shop; shop.nd.run(once=True)")
+    assert place.rows("SELECT n, count(*) FROM orders GROUP BY n") == [(n, 1) for n in range(statements + 1)]
+    assert sorted(line for line in place.notes() if line.startswith("mail")) == [
+        f"mail {n}" for n in sorted(map(str, range(statements + 1)))
+    ]
+    place.checked()
