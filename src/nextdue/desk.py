@@ -35,7 +35,7 @@ class Desk:
     def __init__(self, path: Path, make_store: Callable[[], SqliteStore]) -> None:
         self.path = path
         self.connections = Connections(path, make_store)
-        self._warned = False
+        self._warned = self._ready = False
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -86,7 +86,10 @@ class Desk:
                 yield one, store
 
     def _check(self, one: Guest) -> None:
-        """Whether tasks put there are as safe as any: the same file, a transaction, commits that are on disk."""
+        """Whether tasks put there are as safe as any: the same file, a transaction, commits that are on disk.
+
+        Nothing is read from the file: a transaction that began by reading may be unable to write.
+        """
         try:
             if not one.is_open():
                 raise BadTransaction(
@@ -95,7 +98,6 @@ class Desk:
                 )
             file = next(row[2] for row in one.execute(verbs.SQL["tx_file"], {}) if row[1] == "main")
             synchronous = one.execute(verbs.SQL["tx_synchronous"], {})[0][0]
-            tables = one.execute(verbs.SQL["tx_tables"], {})
         except sqlite3.ProgrammingError as exc:  # closed, or another thread's
             raise BadTransaction(f"tx can't be used: {exc}") from exc
         if not file or not _same_file(Path(file), self.path):
@@ -105,7 +107,8 @@ class Desk:
                 "tx writes with PRAGMA synchronous=OFF, so that a power cut may lose or damage what was committed; "
                 "set it to FULL"
             )
-        if not tables:
+        self._ready = self._ready or verbs.has_tables(self.path)
+        if not self._ready:
             raise NotAStore(
                 f"{self.path} holds no tables of nextdue yet, and they aren't made inside of your transaction: "
                 "let the program put or look at something before, like nd.find() at its start"
@@ -173,7 +176,7 @@ class Desk:
     def guest_check(self, claim: Claim, tx: object) -> None:
         """Before the block of a finish() in the user's transaction."""
         with self._guest(tx) as (one, _):
-            if claim.id and not verbs.held(one, claim):
+            if claim.id and not verbs.lock(one, claim):
                 one.roll_back()
                 raise verbs.lost(claim)
 

@@ -21,7 +21,7 @@ settings.configure(
     INSTALLED_APPS=[],
     USE_TZ=True,
     DATABASES={
-        "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db", "OPTIONS": {"timeout": 0.05}},
+        "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db", "OPTIONS": {"timeout": 5}},
         "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": "other.db"},
     },
 )
@@ -161,6 +161,28 @@ def test_finish_in_an_atomic_block(does):
     assert (good.state, bad.state, bad.view().attempts) == ("done", "waiting", 1)
     assert Order.objects.count() == 1
     assert work() == [1]
+    """)
+
+
+def test_finish_beside_many_others(does):
+    """F053: each takes the write lock before it reads, so that nobody is overtaken."""
+    does("""
+    connection.close()
+    settings.DATABASES["default"]["OPTIONS"]["timeout"] = 20
+
+    @nd.task(name="many")
+    def many(ctx, n: int) -> None:
+        try:
+            with transaction.atomic(), ctx.finish(tx=connection):
+                assert Order.objects.count() >= 0
+                Order.objects.create()
+        finally:
+            connection.close()
+
+    many.enqueue_many([(n,) for n in range(200)])
+    work()
+    assert [task.view().message for task in nd.find()] == []
+    assert Order.objects.count() == 200
     """)
 
 

@@ -216,6 +216,24 @@ def test_a_transaction_that_was_overtaken_says_so(world, receipt, connection):
     assert world.work() == {"done": 1}
 
 
+def test_nothing_is_read_before_it_is_written(world, receipt, connection):
+    """F053: else a commit of somebody else just then would make the transaction unable to write."""
+    traced: list[str] = []
+    connection.execute("BEGIN")
+    connection.set_trace_callback(traced.append)
+    receipt.using(tx=connection).enqueue(1)
+    connection.set_trace_callback(None)
+    connection.rollback()
+    reads = [line for line in traced if not line.startswith("PRAGMA")]
+    assert reads[0].startswith("INSERT OR IGNORE INTO nextdue_lane"), traced
+    connection.execute("BEGIN")
+    connection.execute("PRAGMA database_list").fetchall()
+    connection.execute("PRAGMA synchronous").fetchall()
+    world.sql("INSERT INTO orders VALUES (1)")
+    receipt.using(tx=connection).enqueue(1)
+    connection.commit()
+
+
 def test_somebody_else_s_write_lock(world, receipt, connection):
     with contextlib.closing(sqlite3.connect(world.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -201,6 +201,12 @@ def warn_of_long(what: str, began: float) -> None:
         log.warning("%s held the write lock for %.1f s; all others waited. Do what takes long before it", what, took_s)
 
 
+def has_tables(path: Path) -> bool:
+    """Whether the file holds our tables, as committed. Waits for nobody."""
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+        return connection.execute(SQL["tx_tables"]).fetchone() is not None
+
+
 # verbs inside of a transaction
 
 
@@ -236,6 +242,12 @@ def _make_lane(wire: Wire, put: Put) -> None:
 def held(wire: Wire, claim: Claim) -> bool:
     """Whether the claim still stands."""
     return bool(wire.execute(SQL["tx_held"], {"id": claim.id, "token": claim.token}))
+
+
+def lock(wire: Wire, claim: Claim) -> bool:
+    """Take the write lock; whether the claim still stands. Then it does to the end of the transaction."""
+    wire.execute(SQL["tx_lock"], {"id": claim.id, "token": claim.token})
+    return bool(wire.execute(SQL["tx_did"], {})[0][0])
 
 
 def lost(claim: Claim) -> LeaseLost:

@@ -6,13 +6,14 @@
 -- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
 -- :define max 253402300799999
 
--- Which file a connection has open, what its commits are worth, and whether our tables are there.
+-- Which file a connection has open, and what its commits are worth.
 -- :name tx_file
 PRAGMA database_list
 
 -- :name tx_synchronous
 PRAGMA synchronous
 
+-- Whether our tables are there; asked on a connection of ours.
 -- :name tx_tables
 SELECT 1 FROM sqlite_master WHERE name = 'nextdue_task'
 
@@ -22,6 +23,10 @@ SELECT changes(), last_insert_rowid()
 
 -- :name tx_held
 SELECT t.key, t.grp, t.again_due, t.stop FROM nextdue_task t WHERE t.id = :id AND t.token = :token
+
+-- The same, and from now on nobody else writes: a transaction that began by reading might not be able to write.
+-- :name tx_lock
+UPDATE nextdue_task SET token = token WHERE id = :id AND token = :token
 
 -- :name tx_extend
 UPDATE nextdue_task SET due = min(max(due, {now} + :ms), {max}) WHERE id = :id AND token = :token
