@@ -22,6 +22,7 @@ from nextdue.errors import (
     BadArguments,
     BadDefinition,
     BadTime,
+    BadTransaction,
     KeyTaken,
     LeaseLost,
     NextdueError,
@@ -42,12 +43,14 @@ from nextdue.errors import (
 )
 from nextdue.executors.call import Context
 from nextdue.handle import Handle
+from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
 __all__ = [
     "BadArguments",
     "BadDefinition",
     "BadTime",
+    "BadTransaction",
     "Call",
     "Cancelled",
     "Context",
@@ -72,6 +75,7 @@ __all__ = [
     "StoreReadOnly",
     "Task",
     "TaskFailed",
+    "Transaction",
     "UnknownTask",
     "Unsupported",
     "WouldDeadlock",

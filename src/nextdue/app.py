@@ -4,12 +4,14 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
+from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, KeyTaken
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
@@ -20,7 +22,9 @@ from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
+from nextdue.sqlite.tx import Transaction
 from nextdue.task import Options, Retry, checked_name, checked_priority, rate_ms
+from nextdue.tx import awaited
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,6 +76,7 @@ class Nextdue:
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self.caller = Caller(self.path, self.open_store)
         self.caller.declared = self._definitions
+        self.desk = Desk(self.path, self.open_store)
         self._service: Service | None = None
 
     def open_store(self) -> SqliteStore:
@@ -218,6 +223,14 @@ class Nextdue:
             found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit)
         return [Handle(self.caller, task.id, task.name, task.key, created=False) for task in found]
 
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction on the file: `with nd.transaction() as tx: tx.execute(...)`, tasks by `using(tx=tx)`.
+
+        It begins by taking the write lock (at most 5 s, then StoreBusy), commits at the end of the block and is on
+        disk then; an exception rolls it back. Keep it short: all others wait.
+        """
+        return self.desk.transaction()
+
     # working
 
     def working(
@@ -244,6 +257,7 @@ class Nextdue:
             once=once,
             exclusive=exclusive,
             hook=hook,
+            desk=self.desk,
         )
 
     def run(self, concurrency: int = 8, **options: Any) -> None:
@@ -265,6 +279,7 @@ class Nextdue:
         """Stop the worker and let go of the file. Optional: nothing is lost without it."""
         self.stop()
         self.caller.close()
+        self.desk.close()
 
 
 class Task(Generic[P, R]):
@@ -284,7 +299,7 @@ class Task(Generic[P, R]):
         """Run the function here and now, without the store."""
         if self.definition.wants_context and not (args and isinstance(args[0], Context)):
             claim = Claim(0, 0, self.name, "[]", None, 0, 0, 1, 0, 0)
-            return self.definition.fn(Context(claim), *args, **kwargs)  # type: ignore[no-any-return]
+            return self.definition.fn(Context(claim, self.app.desk), *args, **kwargs)  # type: ignore[no-any-return]
         return self.definition.fn(*args, **kwargs)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -303,6 +318,7 @@ class Task(Generic[P, R]):
         latest: Duration | None = None,
         expires: Duration | datetime | None = None,
         group: str | None = None,
+        tx: Any = None,
     ) -> "Call[P]":
         """How a call is stored: `task.using(delay="5m", key="42").enqueue(42)`.
 
@@ -315,6 +331,9 @@ class Task(Generic[P, R]):
         anew.
         expires: not to be started after this (an aware datetime, or how long from now); recorded as expired.
         group: the group by which the task's limit and rate count it.
+        tx: store it in this transaction, with which it is committed or rolled back: of nd.transaction(), a
+        sqlite3.Connection, SQLAlchemy's Session or Connection (asynchronous ones with aenqueue), or
+        django.db.connection inside of atomic().
         """
         if delay is not None and due is not None:
             raise BadDefinition(f"task {self.name}: give delay or due, not both")
@@ -341,7 +360,7 @@ class Task(Generic[P, R]):
             expires_in_ms=None if expires is None or isinstance(expires, datetime) else duration_ms(expires, "expires"),
             group=self._group(group),
         )
-        return Call(self.app, self.definition, put)
+        return Call(self.app, self.definition, put, tx)
 
     def _group(self, group: str | None) -> str | None:
         if group is not None:
@@ -364,8 +383,8 @@ class Task(Generic[P, R]):
 class Call(Generic[P]):
     """A task with the options of using(); enqueue() stores it."""
 
-    def __init__(self, app: Nextdue, definition: Definition, put: Put) -> None:
-        self._app, self._definition, self._put = app, definition, put
+    def __init__(self, app: Nextdue, definition: Definition, put: Put, tx: Any = None) -> None:
+        self._app, self._definition, self._put, self._tx = app, definition, put, tx
 
     def __repr__(self) -> str:
         return f"<{self._put.name}, not stored yet: .enqueue(...) does that>"
@@ -376,7 +395,7 @@ class Call(Generic[P]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
-        return self._store(self._definition.signature.encode(args, kwargs))
+        return self._store(self._definition.signature.encode(args, kwargs), self._tx)
 
     def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
         """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
@@ -384,16 +403,29 @@ class Call(Generic[P]):
         if put.key is not None:
             raise BadDefinition(f"task {put.name}: one key can't be held by many tasks; enqueue them one by one")
         tuples = [args if type(args) is tuple else _tuple(put.name, args) for args in calls]
-        ids = self._app.caller.put_many(put, self._definition.signature.encode_many(tuples), len(tuples))
+        texts = self._definition.signature.encode_many(tuples)
+        if self._tx is not None:
+            ids = self._app.desk.put_many(self._tx, put, texts, len(tuples))
+        else:
+            self._app.desk.refuse_inside()
+            ids = self._app.caller.put_many(put, texts, len(tuples))
         return [Handle(self._app.caller, id, put.name, None, created=True) for id in ids]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """enqueue() from a coroutine, without blocking its event loop."""
-        return await in_thread(self._store, self._definition.signature.encode(args, kwargs))
+        text = self._definition.signature.encode(args, kwargs)
+        if self._tx is not None:  # a transaction belongs to its thread
+            return await awaited(self._tx, lambda tx: self._store(text, tx))
+        self._app.desk.refuse_inside()
+        return await in_thread(self._store, text)
 
-    def _store(self, text: str) -> Handle:
-        put = self._put
-        stored = self._app.caller.put(put._replace(args=text))
+    def _store(self, text: str, tx: Any = None) -> Handle:
+        put = self._put._replace(args=text)
+        if tx is not None:
+            stored = self._app.desk.put(tx, put)
+        else:
+            self._app.desk.refuse_inside()
+            stored = self._app.caller.put(put)
         if put.mode == "reject" and not stored.created:
             raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
         return Handle(self._app.caller, stored.id, put.name, put.key, created=stored.created)

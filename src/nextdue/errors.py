@@ -4,6 +4,7 @@ NextdueError
 ├── BadDefinition (ValueError)      a task, an option or a key is declared wrongly
 ├── BadTime (ValueError)            an instant or a duration that can't be meant
 ├── BadArguments (TypeError)        arguments that don't fit the task or don't survive JSON
+├── BadTransaction (ValueError)     a transaction that can't carry a task, or one used wrongly
 ├── KeyTaken                        on_conflict="reject" and the key is in use
 ├── UnknownTask                     no such task in this file
 ├── TaskFailed                      the task whose result is asked for ended without one
@@ -37,6 +38,10 @@ class BadTime(NextdueError, ValueError):
 
 class BadArguments(NextdueError, TypeError):
     """Arguments that don't fit the task's signature or would come back changed."""
+
+
+class BadTransaction(NextdueError, ValueError):
+    """A transaction that can't carry a task (another file, none open), or one that is used wrongly."""
 
 
 class KeyTaken(NextdueError):

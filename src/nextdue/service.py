@@ -14,6 +14,7 @@ from types import FrameType
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms
+from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors.call import Definition
 from nextdue.executors.threads import ThreadExecutor
@@ -46,6 +47,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         once: bool = False,
         exclusive: bool = False,
         hook: Hook | None = None,
+        desk: Desk | None = None,
     ) -> None:
         if type(concurrency) is not int or not 1 <= concurrency <= 1000:
             raise BadDefinition(f"concurrency must be a whole number from 1 to 1000, not {concurrency!r}")
@@ -53,6 +55,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._concurrency, self._once, self._exclusive = concurrency, once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
         self._hook = hook
+        self._desk = desk or Desk(path, make_store)
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
         self._pid = 0
@@ -69,7 +72,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             if self._exclusive:
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
-            executor = ThreadExecutor(self._concurrency, self._definitions, self._wake)
+            executor = ThreadExecutor(self._concurrency, self._definitions, self._wake, self._desk)
             worker = Worker(
                 store,
                 executor,

@@ -75,7 +75,7 @@ class World:
         definitions = nd._definitions
         worker = Worker(
             nd.open_store(),
-            InlineExecutor(definitions),
+            InlineExecutor(definitions, nd.desk),
             {name: d.options for name, d in definitions.items()},
             **{"slots": {"thread": 4}, "random": lambda: 0.0, **options},
         )

@@ -130,7 +130,6 @@ def test_the_options_of_using_can_be_kept_and_used_again(world, send):
         ({"key": "\ud800"}, BadDefinition, "a key .* control characters or lone surrogates"),
         ({"key": 42}, BadDefinition, "a key must be a str, not int 42"),
         ({"dely": 5}, TypeError, "'dely'"),
-        ({"tx": None}, TypeError, "'tx'"),
     ],
 )
 def test_options_that_can_not_be_meant_are_refused(send, refuses, options, error, words):

@@ -85,6 +85,7 @@ def test_examples_are_short():
         "inside_a_service",
         "long_task",
         "safe_export",
+        "transaction",
         "two_processes",
     }
     for path in EXAMPLES:
@@ -107,6 +108,14 @@ def test_defer(programs):
 def test_safe_export(programs):
     assert "done 1000 orders" in programs.run("safe_export.py")
     assert len((programs.folder / "orders-2026-12-01.csv").read_text("utf-8").splitlines()) == 1001
+
+
+def test_transaction(programs):
+    assert programs.run("transaction.py").splitlines() == [
+        "order 2: no such article",
+        "receipt for order 1",
+        "orders and their receipts: [(1, 1)]",
+    ]
 
 
 def test_long_task(programs):

@@ -1,5 +1,6 @@
 """Calling one task's function: arguments in, ending out. Whatever it raises is an ending, never an escape."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -11,12 +12,13 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from nextdue import effects
-from nextdue.clock import Duration, duration_ms, from_ms
+from nextdue.clock import Duration, duration_ms, from_ms, to_ms
 from nextdue.codec import Signature
-from nextdue.errors import BadArguments, BadDefinition, LeaseLost
+from nextdue.errors import BadArguments, BadDefinition, BadTransaction, LeaseLost
 from nextdue.records import Claim, Ending
 from nextdue.task import Cancelled, GiveUp, Options, RetryAfter, Snooze, failure_message
 
+log = logging.getLogger("nextdue")
 running_in_worker: ContextVar[Claim | None] = ContextVar("running_in_worker", default=None)
 """The claim of the task whose function runs here, if one does: such a one must not wait for other tasks."""
 
@@ -41,17 +43,45 @@ class Desk(Protocol):
         """Move the end of the claim's lease to at least `ms` from now. Raises LeaseLost or StoreError."""
         ...
 
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim still stands, as committed. Raises StoreError."""
+        ...
+
+    def finish(
+        self,
+        claim: Claim,
+        tx: object,
+        *,
+        tell: Callable[[str | None], None],
+        begun_ns: int,
+        result: str | None,
+        result_ms: int | None,
+        again: tuple[int | None, int | None],
+    ) -> Any:
+        """A context manager for the user's rows and the completion of the claim in one commit.
+
+        `tell` hears "open", then "settled" (committed), "pending" (the user's to commit) or None (rolled back).
+        `again` is a delay in ms, or an instant in UTC ms.
+        """
+        ...
+
 
 class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
-    __slots__ = ("_claim", "_desk", "_lost", "_said", "_stop", "_tell", "_told", "ends_at")
+    __slots__ = (
+        *("_begun_ns", "_claim", "_desk", "_finish", "_keeps", "_lost", "_said", "_stop", "_tell", "_told"),
+        "ends_at",
+    )
 
     def __init__(self, claim: Claim, desk: Desk | None = None, tell: Callable[[], None] | None = None) -> None:
         self._claim, self._desk, self._tell = claim, desk, tell
         self._told = 0.0
         self._lost = self._stop = False
         self._said: str | None = None
+        self._finish: str | None = None
+        self._begun_ns = time.monotonic_ns()
+        self._keeps: Definition | None = None
         self.ends_at: float | None = None
         """When its time limit passes; monotonic seconds, kept by the executor."""
 
@@ -136,15 +166,67 @@ class Context:
         """
         return effects.replace(path, mode, encoding=encoding, newline=newline, before_rename=self._refuse_if_lost)
 
+    def finish(self, tx: Any = None, *, result: Any = None, again: Duration | datetime | None = None) -> Any:
+        """The task's own rows and its completion in one commit: `with ctx.finish() as tx: tx.execute(...)`.
+
+        At the end of the block the task is done. An exception in it rolls both back and is this attempt's failure; so
+        does LeaseLost, raised if the claim is no longer ours. What is raised after the block changes nothing any more.
+
+        tx: your own transaction instead of one of nextdue's, as for using(tx=...); it is yours to commit, and is
+        rolled back here if the block fails. result: what the function would have returned. again: instead of ending,
+        be due again so long from now, or at this instant; as a fresh task, with no failures.
+
+        Raises BadTransaction for a second finish, or for a transaction that can't carry the task.
+        """
+        due = to_ms(again) if isinstance(again, datetime) else None
+        delay = None if again is None or isinstance(again, datetime) else duration_ms(again, "finish's again")
+        keeps = self._keeps
+        self._refuse_if_lost("nothing was written")
+        if self._desk is None:
+            raise BadTransaction(f"{self.name} #{self.id}: finish() needs a store, and this executor was given none")
+        return self._desk.finish(
+            self._claim,
+            tx,
+            tell=self._tell_finish,
+            begun_ns=self._begun_ns,
+            result=keeps.signature.result_text(result) if keeps else None,
+            result_ms=keeps.options.keep_result_ms if keeps else None,
+            again=(delay, due),
+        )
+
+    def _tell_finish(self, state: str | None) -> None:
+        if state == "open" and self._finish is not None:
+            raise BadTransaction(f"{self.name} #{self.id}: a task finishes once, and this one did so before")
+        self._finish = state
+
     def _refuse_if_lost(self, so: str = "the file was not replaced") -> None:
         if self._lost:
             raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so {so}")
 
     # what the executor does with it
 
+    def begin(self, definition: Definition) -> None:
+        """The function is called now."""
+        self._begun_ns = time.monotonic_ns()
+        self._keeps = definition if definition.options.keep_result else None
+
+    def concluded(self, ending: Ending) -> Ending:
+        """The ending of an attempt that may have settled itself by finish(); else the one given."""
+        if self._finish is None or self._desk is None:
+            return ending
+        if self._finish == "pending" and self._desk.holds(self._claim):
+            if ending.kind != "done":
+                return ending
+            message = "finish(tx=...) was used, but the transaction was never committed"
+            return Ending(self._claim, "failed", ran_ms=0, reason="not_committed", message=message)
+        if ending.kind != "done":
+            said = ending.message or ending.kind
+            log.warning("%s #%d is done; what it raised after finish() changes nothing: %s", self.name, self.id, said)
+        return Ending(self._claim, "finished", ran_ms=0)
+
     def mark_lost(self) -> None:
-        """The claim is no longer ours."""
-        self._lost = True
+        """The claim is no longer ours; unless it is settled by the task itself, which the worker may not know yet."""
+        self._lost = self._finish != "settled"
 
     def ask_to_stop(self) -> None:
         """The task's cancellation was asked for."""
@@ -161,7 +243,8 @@ def call(definition: Definition, claim: Claim, context: Context) -> Ending:
     begun = time.monotonic_ns()
     inside = running_in_worker.set(claim)
     try:
-        ending = _call(definition, claim, context)
+        context.begin(definition)
+        ending = context.concluded(_call(definition, claim, context))
     except BaseException:  # whatever asks this exception what it is fails too; its slot must live all the same
         ending = Ending(claim, "failed", ran_ms=0, reason="unknown", message="its exception can't be described")
     finally:

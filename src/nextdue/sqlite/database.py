@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,47 @@ class Database:
             with self.using:
                 self._checkpoint()
         return cursor
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock for a block: COMMIT at its end, ROLLBACK if it raises. After that it is on disk.
+
+        Waits for the lock at most 5 s. Raises StoreError; then nothing was written, or as write() says.
+        """
+        self._refuse_fork()
+        with self.using:  # to the end, for a child forked in between would book the write lock as taken for ever
+            self._roll_back()
+            if self._full is not True:
+                self.connection.execute("PRAGMA synchronous=FULL")
+                self._full = True
+            self._patiently("BEGIN IMMEDIATE", {})
+            try:
+                yield self.connection
+                self._refuse_fork()
+                if not self.connection.in_transaction:
+                    raise StoreError(f"{self.path}: a statement of the block rolled its transaction back")
+                try:
+                    self.connection.execute("COMMIT")
+                except sqlite3.Error as exc:
+                    raise self._translated(exc) from exc
+            finally:
+                self._roll_back()
+            if self._moved():
+                raise self._gone()
+            self._commits += 1
+            if self._careful:
+                self._checkpoint()
+
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open on it."""
+        try:
+            return self.connection.in_transaction
+        except (AttributeError, sqlite3.ProgrammingError):  # not open yet, or no more
+            return False
+
+    def is_of_this_process(self) -> bool:
+        """Whether it was opened here, and not before a fork."""
+        return self._pid == os.getpid()
 
     def script(self, name: str) -> None:
         """Run statements that touch only this connection's temporary objects."""
@@ -288,8 +329,8 @@ class Database:
             self._roll_back()
 
     def _roll_back(self) -> None:
-        """End our own transaction, if one is open, whatever interrupted us."""
-        if self.connection.in_transaction:
+        """End our own transaction, if one is open, whatever interrupted us; an inherited one is the parent's."""
+        if self._pid == os.getpid() and self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
     def _translated(self, exc: sqlite3.Error) -> StoreError:

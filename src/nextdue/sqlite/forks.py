@@ -29,12 +29,20 @@ PATIENCE_MS = 1_000
 """How long a parent waits for its child to have the locks."""
 
 
+LONGEST_S = 5.0
+"""How long a fork waits for a transaction of the user's to end. A child forked in its midst can't use the file."""
+
+
 class Connected(Protocol):
     """A connection that is guarded here."""
 
     path: Path
     using: threading.RLock
-    """Held while a statement of it runs."""
+    """Held while a statement or a transaction of it runs."""
+
+    def in_transaction(self) -> bool:
+        """Whether it holds locks that no child can take over."""
+        ...
 
 
 _files: "weakref.WeakKeyDictionary[Connected, tuple[Identity | None, ...]]" = weakref.WeakKeyDictionary()
@@ -45,6 +53,7 @@ _severed: set[Path] = set()
 gate = threading.RLock()
 """Held while a connection is made, and by the one thread that forks."""
 _held: list[threading.RLock] = []
+_torn: set[Path] = set()
 _pipe: list[int] = []
 
 
@@ -81,9 +90,12 @@ def _identities(path: Path) -> tuple[Identity | None, ...]:
 
 def _before() -> None:
     gate.acquire()
+    _torn.clear()
     for connection in list(_guarded):
-        connection.using.acquire()
-        _held.append(connection.using)
+        if connection.using.acquire(timeout=LONGEST_S):
+            _held.append(connection.using)
+        if connection.in_transaction():  # this thread forks in the midst of its own, or another's doesn't end
+            _torn.add(connection.path)
     if _files:
         _pipe.extend(os.pipe())
 
@@ -109,7 +121,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for connection, then in list(_files.items()):
         _kept.append(connection)
-        if not _take_over(connection.path, then):
+        if not _take_over(connection.path, then) or connection.path in _torn:
             _severed.add(connection.path)
             keep(connection)
     for end in _pipe:

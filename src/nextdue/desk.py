@@ -1,0 +1,272 @@
+"""The desk: what is asked of the store inside of transactions and by running tasks, from any thread.
+
+An application has one, and so may a child process that has nothing but the path and a way to open the store.
+"""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nextdue.errors import BadTransaction, NotAStore
+from nextdue.records import Claim, Put, Stored
+from nextdue.sqlite import files
+from nextdue.sqlite import tx as verbs
+from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.tx import Connections, Finish, Transaction
+from nextdue.tx import Guest, awaited, guest, is_async
+
+log = logging.getLogger("nextdue")
+
+OFF, NORMAL = 0, 1
+"""PRAGMA synchronous."""
+Again = tuple[int | None, int | None]
+"""When a task that settles itself is due again: a delay in ms, or an instant in UTC ms."""
+Tell = Callable[[str | None], None]
+
+
+class Desk:
+    """executors.call.Desk, and the transactions of an application."""
+
+    def __init__(self, path: Path, make_store: Callable[[], SqliteStore]) -> None:
+        self.path = path
+        self.connections = Connections(path, make_store)
+        self._warned = self._ready = False
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        self.connections.close()
+
+    # putting tasks in a transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction on a connection of ours."""
+        with self.connections.transaction("nd.transaction()") as (tx, _):
+            yield tx
+
+    def refuse_inside(self) -> None:
+        """Raise BadTransaction where a put without tx= would wait for this thread's own transaction."""
+        if self.connections.open_here():
+            raise BadTransaction(
+                "this thread is inside of a transaction, for whose end this would wait; "
+                "write .using(tx=tx) to put it there, or put it after the block"
+            )
+
+    def put(self, tx: object, put: Put) -> Stored:
+        """Store one task in the user's transaction. Raises BadTransaction or StoreError."""
+        with self._guest(tx) as (one, store):
+            stored = verbs.put(one, put, _now(store))
+            one.on_commit(self.connections.ring)
+        return stored
+
+    def put_many(self, tx: object, like: Put, calls: str, count: int) -> range:
+        """Store many tasks in the user's transaction. Raises BadTransaction or StoreError."""
+        with self._guest(tx) as (one, store):
+            ids = verbs.put_many(one, like, calls, count, _now(store))
+            one.on_commit(self.connections.ring)
+        return ids
+
+    @contextmanager
+    def _guest(self, tx: object) -> Iterator[tuple[Guest, SqliteStore]]:
+        with verbs.translated():
+            one = guest(tx)
+            if isinstance(tx, Transaction):
+                if not _same_file(tx.path, self.path):
+                    raise self._another(tx.path)
+                yield one, tx.store
+                return
+            self._check(one)
+            with self.connections.use() as store:
+                store.database.check_file()
+                yield one, store
+
+    def _check(self, one: Guest) -> None:
+        """Whether tasks put there are as safe as any: the same file, a transaction, commits that are on disk.
+
+        Nothing is read from the file: a transaction that began by reading may be unable to write.
+        """
+        try:
+            if not one.is_open():
+                raise BadTransaction(
+                    "tx has no transaction open, so that the task would be stored at once, whatever becomes of your "
+                    "rows; begin one (BEGIN IMMEDIATE, atomic()), or leave tx out"
+                )
+            file = next(row[2] for row in one.execute(verbs.SQL["tx_file"], {}) if row[1] == "main")
+            synchronous = one.execute(verbs.SQL["tx_synchronous"], {})[0][0]
+        except sqlite3.ProgrammingError as exc:  # closed, or another thread's
+            raise BadTransaction(f"tx can't be used: {exc}") from exc
+        if not file or not _same_file(Path(file), self.path):
+            raise self._another(file or "a database in memory")
+        if synchronous == OFF:
+            raise BadTransaction(
+                "tx writes with PRAGMA synchronous=OFF, so that a power cut may lose or damage what was committed; "
+                "set it to FULL"
+            )
+        self._ready = self._ready or verbs.has_tables(self.path)
+        if not self._ready:
+            raise NotAStore(
+                f"{self.path} holds no tables of nextdue yet, and they aren't made inside of your transaction: "
+                "let the program put or look at something before, like nd.find() at its start"
+            )
+        if synchronous == NORMAL and not self._warned:
+            self._warned = True
+            log.warning("tx writes with PRAGMA synchronous=NORMAL: after a power cut its last commits may be missing")
+
+    def _another(self, file: object) -> BadTransaction:
+        return BadTransaction(
+            f"tx is a transaction on {file}, the tasks are kept in {self.path}; only one file commits at once"
+        )
+
+    # what running tasks ask
+
+    def extend(self, claim: Claim, ms: int) -> None:
+        """Move the end of the claim's lease to at least `ms` from now. Raises LeaseLost or StoreError."""
+        if not claim.id:
+            return  # called by hand, without a worker
+        with self.connections.use() as store:
+            params = {"id": claim.id, "token": claim.token, "ms": ms, "now": _now(store)}
+            if store.database.write("tx_extend", params, durable=False).rowcount == 0:
+                raise verbs.lost(claim)
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim still stands, as committed. Raises StoreError."""
+        with self.connections.use() as store:
+            return store.database.read("tx_held", {"id": claim.id, "token": claim.token}) is not None
+
+    def finish(
+        self,
+        claim: Claim,
+        tx: object,
+        *,
+        tell: Tell,
+        begun_ns: int,
+        result: str | None = None,
+        result_ms: int | None = None,
+        again: Again = (None, None),
+    ) -> "Finishing":
+        """The user's rows and the completion of the claim in one commit: a context manager, also for `async with`.
+
+        `tell` hears what becomes of it: "open"; then "settled" (committed), "pending" (it is now the user's to
+        commit), or None (rolled back).
+        """
+
+        def end(store: SqliteStore) -> Finish:
+            ran_ms = (time.monotonic_ns() - begun_ns) // 1_000_000
+            return Finish(ran_ms, result, result_ms, *again, store.keep_rows, store.keep_ms, _now(store))
+
+        return Finishing(self, claim, tx, end, tell)
+
+    @contextmanager
+    def own_finish(self, claim: Claim, end: Callable[[SqliteStore], Finish]) -> Iterator[Transaction]:
+        """finish() in a transaction of ours."""
+        with self.connections.transaction(f"finish() of {claim.name} #{claim.id}") as (tx, store):
+            one = guest(tx)
+            # The write lock is ours: who holds the claim now holds it to the end.
+            if claim.id and not verbs.held(one, claim):
+                raise verbs.lost(claim)
+            yield tx
+            if claim.id and verbs.settle(one, claim, end(store)):
+                one.on_commit(self.connections.ring)
+
+    def guest_check(self, claim: Claim, tx: object) -> None:
+        """Before the block of a finish() in the user's transaction."""
+        with self._guest(tx) as (one, _):
+            if claim.id and not verbs.lock(one, claim):
+                one.roll_back()
+                raise verbs.lost(claim)
+
+    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
+        """After that block. Whatever goes wrong rolls the user's transaction back."""
+        try:
+            with self._guest(tx) as (one, store):
+                if claim.id and verbs.settle(one, claim, end(store)):
+                    one.on_commit(self.connections.ring)
+        except BaseException:
+            guest(tx).roll_back()
+            raise
+
+
+class Finishing:
+    """`with ctx.finish() as tx:`, and the same with `async with` for SQLAlchemy's AsyncSession and AsyncConnection."""
+
+    def __init__(self, desk: Desk, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish], tell: Tell) -> None:
+        self._desk, self._claim, self._tx, self._end, self._tell = desk, claim, tx, end, tell
+        self._own = desk.own_finish(claim, end) if tx is None else None
+        self._began = 0.0
+
+    def __enter__(self) -> Any:
+        self._tell("open")
+        try:
+            self._began = time.monotonic()
+            if self._own is not None:
+                return self._own.__enter__()
+            self._desk.guest_check(self._claim, self._tx)
+        except BaseException:
+            self._tell(None)
+            raise
+        return self._tx
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ending = None
+        try:
+            if self._own is not None:
+                self._own.__exit__(kind, exc, trace)
+            elif exc is not None:
+                guest(self._tx).roll_back()
+            else:
+                self._desk.guest_settle(self._claim, self._tx, self._end)
+            ending = None if exc is not None else "pending" if self._own is None else "settled"
+        finally:
+            self._tell(ending)
+        self._warn()
+
+    async def __aenter__(self) -> Any:
+        if not is_async(self._tx):
+            return self.__enter__()
+        self._tell("open")
+        try:
+            self._began = time.monotonic()
+            await awaited(self._tx, lambda tx: self._desk.guest_check(self._claim, tx))
+        except BaseException:
+            self._tell(None)
+            raise
+        return self._tx
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not is_async(self._tx):
+            self.__exit__(kind, exc, trace)
+            return
+        ending = None
+        try:
+            if exc is not None:
+                await awaited(self._tx, lambda tx: guest(tx).roll_back())
+            else:
+                await awaited(self._tx, lambda tx: self._desk.guest_settle(self._claim, tx, self._end))
+                ending = "pending"
+        finally:
+            self._tell(ending)
+        self._warn()
+
+    def _warn(self) -> None:
+        if self._own is None:  # else the connection's own block did
+            verbs.warn_of_long(f"finish() of {self._claim.name} #{self._claim.id}", self._began)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    if one == other:
+        return True
+    first, second = files.identity(one), files.identity(other)
+    return first is not None and first == second
+
+
+def _now(store: SqliteStore) -> int | None:
+    return store._clock()["now"]

@@ -1,0 +1,327 @@
+"""Transactions that aren't ours alone: connections for them, and the verbs that run inside of one."""
+
+import contextlib
+import logging
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from nextdue.errors import BadTransaction, LeaseLost, StoreBusy
+from nextdue.records import Claim, Put, Stored
+from nextdue.sqlite.alarm import Bell
+from nextdue.sqlite.database import PAGES
+from nextdue.sqlite.store import SqliteStore
+from nextdue.statements import load
+
+log = logging.getLogger("nextdue")
+
+PAGE = "tx.sql"
+SQL = {**load("nextdue.sqlite", *PAGES), **load("nextdue.sqlite", PAGE)}
+LONG_S = 1.0
+"""A block that holds the write lock for longer is warned of: everybody else waits."""
+_ENDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|rollback)\b(?!.*\bto\b)", re.IGNORECASE | re.DOTALL)
+
+Params = Mapping[str, Any]
+Values = Sequence[Any] | Mapping[str, Any]
+
+
+class Wire(Protocol):
+    """A connection with a transaction open, whoever's it is."""
+
+    def execute(self, sql: str, params: Params) -> list[Any]:
+        """Run one statement; its rows as sequences, none if it has none."""
+        ...
+
+
+class Finish(NamedTuple):
+    """How a task settles itself: its result, what becomes of the row, and where its history ends."""
+
+    ran_ms: int
+    result: str | None = None
+    result_ms: int | None = None
+    """How long the result is kept whatever the history's bounds; None: as long as its line."""
+    again_delay_ms: int | None = None
+    again_due_ms: int | None = None
+    """When the row is due again instead of ending: so long from now, or at this instant (UTC ms)."""
+    keep_rows: int = 0
+    keep_ms: int = 0
+    now_ms: int | None = None
+
+
+class Transaction:
+    """What `with nd.transaction() as tx` gives: execute() and executemany() of sqlite3, while the block lasts.
+
+    The connection is nextdue's own, in autocommit but for this block: the program's settings, like foreign_keys, and
+    its SQL functions aren't there. It belongs to the thread of the block.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, store: SqliteStore) -> None:
+        self.store, self.path = store, store.database.path
+        self._connection: sqlite3.Connection | None = connection
+        self._given_up = False
+        self._pid, self._thread = os.getpid(), threading.get_ident()
+        self._calls: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<transaction on {self.path}{'' if self._connection else ', ended'}>"
+
+    def execute(self, sql: str, params: Values = ()) -> sqlite3.Cursor:
+        """Run one statement. Raises sqlite3.Error as it is, and BadTransaction outside of the block or its thread."""
+        with self._checked(sql) as connection:
+            return connection.execute(sql, params)
+
+    def executemany(self, sql: str, params: Iterable[Values]) -> sqlite3.Cursor:
+        """Run one statement for each set of values. Raises as execute() does."""
+        with self._checked(sql) as connection:
+            return connection.executemany(sql, params)
+
+    @contextmanager
+    def _checked(self, sql: str) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        if connection is None:
+            raise BadTransaction(f"this transaction on {self.path} has ended with its block; begin another one")
+        if os.getpid() != self._pid:
+            raise BadTransaction("a forked child can't go on with its parent's transaction; let it leave the block")
+        if threading.get_ident() != self._thread:
+            raise BadTransaction("a transaction belongs to the thread of its block; each thread begins its own")
+        if self._given_up:
+            raise BadTransaction("what this transaction was for failed, so that it will be rolled back; end its block")
+        if _ENDS.match(sql):
+            raise BadTransaction("the end of the block commits, an exception rolls back; leave COMMIT and ROLLBACK out")
+        if not connection.in_transaction:  # else this would be committed by itself
+            raise BadTransaction("a statement before this one, like INSERT OR ROLLBACK, rolled this transaction back")
+        yield connection
+
+    def on_commit(self, call: Callable[[], None]) -> None:
+        """Have this called after the commit; a rollback forgets it."""
+        if call not in self._calls:
+            self._calls.append(call)
+
+    def give_up(self) -> None:
+        """Nothing of it may be committed, even if nobody raises."""
+        self._given_up = True
+
+    def calls(self) -> list[Callable[[], None]]:
+        """What is to be called after the commit. Raises BadTransaction if it was given up."""
+        if self._given_up:
+            raise BadTransaction("what this transaction was for failed, so that it was rolled back")
+        return self._calls
+
+    def close(self) -> None:
+        """The block is over."""
+        self._connection = None
+
+
+class Connections:
+    """The connections for transactions on one file: one for each that is open, the idle ones kept for the next."""
+
+    def __init__(self, path: Path, make: Callable[[], SqliteStore]) -> None:
+        self.path, self._make = path, make
+        self._idle: deque[SqliteStore] = deque()
+        self._here = threading.local()
+        self._bell: Bell | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[SqliteStore]:
+        """A store for a moment, shared with nobody. Raises StoreError."""
+        store = self._take()
+        try:
+            yield store
+        finally:
+            self._idle.append(store)
+
+    def _take(self) -> SqliteStore:
+        while True:
+            try:
+                store = self._idle.pop()
+            except IndexError:
+                store = self._make()
+                store.database.sql = SQL
+                return store
+            if store.database.is_of_this_process():
+                return store
+
+    def open_here(self) -> bool:
+        """Whether this thread is inside of a transaction of ours."""
+        return getattr(self._here, "what", None) is not None
+
+    @contextmanager
+    def transaction(self, what: str) -> Iterator[tuple[Transaction, SqliteStore]]:
+        """Hold the write lock for a block; `what` names it in errors and in the log."""
+        if self.open_here():
+            raise BadTransaction(
+                f"{what} inside of {self._here.what} would wait for itself; work on with the outer one's tx"
+            )
+        tx: Transaction | None = None
+        began = time.monotonic()
+        with self.use() as store:
+            self._here.what = what
+            try:
+                with store.database.transaction() as connection:
+                    began = time.monotonic()
+                    tx = Transaction(connection, store)
+                    yield tx, store
+                    calls = tx.calls()
+            finally:
+                self._here.what = None
+                if tx is not None:
+                    tx.close()
+                    warn_of_long(what, began)
+        for call in calls:
+            call()
+
+    def ring(self) -> None:
+        """Wake whoever waits for a task; to be called after the commit."""
+        if self._bell is None:
+            self._bell = Bell(self.path)
+        self._bell.ring()
+
+    def close(self) -> None:
+        """Close the idle connections; the next use opens others."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
+
+
+def warn_of_long(what: str, began: float) -> None:
+    """Say in the log that a block, begun at this monotonic second, kept everybody else waiting for too long."""
+    took_s = time.monotonic() - began
+    if took_s > LONG_S:
+        log.warning("%s held the write lock for %.1f s; all others waited. Do what takes long before it", what, took_s)
+
+
+def has_tables(path: Path) -> bool:
+    """Whether the file holds our tables, as committed. Waits for nobody."""
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+        return connection.execute(SQL["tx_tables"]).fetchone() is not None
+
+
+# verbs inside of a transaction
+
+
+def put(wire: Wire, put: Put, now: int | None) -> Stored:
+    """Store one task; it is there when the transaction commits."""
+    if put.key is None:
+        return Stored(put_many(wire, put, f"[{put.args}]", 1, now)[0], True, "waiting")
+    if put.mode not in ("ignore", "reject"):
+        raise BadTransaction(
+            f'task {put.name}: on_conflict="{put.mode}" can\'t be part of a transaction; put it after the commit'
+        )
+    _make_lane(wire, put)
+    params = {"key": put.key, "remember": put.remember_ms, "args": put.args, **_where(put, now)}
+    wire.execute(SQL["tx_put"], params)
+    changed, _ = wire.execute(SQL["tx_did"], {})[0]
+    id, state = wire.execute(SQL["key_state"], {"name": put.name, "key": put.key})[0]
+    return Stored(id, changed == 1, state)
+
+
+def _where(put: Put, now: int | None) -> Params:
+    return {
+        "queue": put.queue,
+        "name": put.name,
+        "priority": put.priority,
+        "due": put.due_ms,
+        "delay": put.delay_ms,
+        "expires": put.expires_ms,
+        "expires_in": put.expires_in_ms,
+        "grp": put.group,
+        "now": now,
+    }
+
+
+def put_many(wire: Wire, like: Put, calls: str, count: int, now: int | None) -> range:
+    """Store many tasks that differ in their arguments only; answers their ids."""
+    if not count:
+        return range(0)
+    _make_lane(wire, like)
+    wire.execute(SQL["put_many"], {"calls": calls, **_where(like, now)})
+    _, last = wire.execute(SQL["tx_did"], {})[0]
+    return range(last - count + 1, last + 1)
+
+
+def _make_lane(wire: Wire, put: Put) -> None:
+    # Before the task, and not when it is found missing: a statement that fails may end the user's transaction.
+    wire.execute(SQL["lane_add"], {"queue": put.queue, "name": put.name, "priority": put.priority})
+
+
+def held(wire: Wire, claim: Claim) -> bool:
+    """Whether the claim still stands."""
+    return bool(wire.execute(SQL["tx_held"], {"id": claim.id, "token": claim.token}))
+
+
+def lock(wire: Wire, claim: Claim) -> bool:
+    """Take the write lock; whether the claim still stands. Then it does to the end of the transaction."""
+    wire.execute(SQL["tx_lock"], {"id": claim.id, "token": claim.token})
+    return bool(wire.execute(SQL["tx_did"], {})[0][0])
+
+
+def lost(claim: Claim) -> LeaseLost:
+    """The error for a claim that no longer stands."""
+    return LeaseLost(
+        f"{claim.name} #{claim.id}: its lease is lost, so nothing of this transaction was written; "
+        "another worker runs the task, or did"
+    )
+
+
+def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
+    """The task is done, in this transaction. Whether to ring after the commit. Raises LeaseLost.
+
+    As the tick does it: a line in the history, then the row is deleted, rests while it guards its key, or begins its
+    next life. A cancellation that was asked for meanwhile ends a task that would go on for ever.
+    """
+    proof: dict[str, Any] = {"id": claim.id, "token": claim.token, "now": finish.now_ms}
+    found = wire.execute(SQL["tx_held"], proof)
+    if not found:
+        raise lost(claim)
+    key, group, others_due, stop = found[0]
+    kept = {"keep_rows": finish.keep_rows, "keep": finish.result_ms}
+    wire.execute(SQL["tx_run"], {**proof, **kept, "ran": finish.ran_ms, "result": finish.result})
+    itself = stop is None and (finish.again_delay_ms is not None or finish.again_due_ms is not None)
+    if itself or others_due is not None:
+        delay, due = (finish.again_delay_ms, finish.again_due_ms) if itself else (None, None)
+        wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due})
+    else:
+        wire.execute(SQL["tx_forget" if key is None else "tx_rest"], proof)
+    if group is not None:
+        wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group})
+    purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
+    wire.execute(SQL["tx_purge_runs"], purge)
+    wire.execute(SQL["tx_purge_tasks"], purge)
+    return itself or others_due is not None or group is not None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """A busy file as StoreBusy, whichever library says so; all other errors of the user's connection as they are."""
+    try:
+        yield
+    except Exception as exc:
+        code = _code(exc)
+        if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+            raise StoreBusy(
+                "this transaction began by reading, and another connection has written since: SQLite can't let it "
+                "write any more. Roll back and do it again; a transaction that begins with BEGIN IMMEDIATE, or with "
+                "what it writes, is spared that"
+            ) from exc
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StoreBusy("another connection held the write lock for longer than this one waits for it") from exc
+        raise
+
+
+def _code(exc: BaseException) -> int | None:
+    """The SQLite code of an error, or of the one that a library wrapped."""
+    for one in (exc, getattr(exc, "orig", None), exc.__cause__):
+        code = getattr(one, "sqlite_errorcode", None)
+        if isinstance(code, int):
+            return code
+    return None

@@ -1,0 +1,476 @@
+"""ctx.finish(): the task's own rows and its completion in one fenced commit."""
+
+import contextlib
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nextdue import BadTime, BadTransaction, Context, LeaseLost, Nextdue, Snooze
+
+
+@pytest.fixture
+def shop(world, nd):
+    """A table of the program's, and what its tasks saw."""
+    world.seen = []
+    with nd.transaction() as tx:
+        tx.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY)")
+    return world
+
+
+def orders(world):
+    return [id for (id,) in world.sql("SELECT id FROM orders ORDER BY id")]
+
+
+def outcomes(handle):
+    return [run.outcome for run in reversed(handle.runs())]
+
+
+def steal(tx):
+    """What happens to the row when another worker takes it."""
+    tx.execute("UPDATE nextdue_task SET token = token + 1")
+
+
+def test_rows_and_completion_are_one_commit(shop, nd):
+    """Law 14."""
+
+    @nd.task
+    def receipt(ctx: Context, n: int) -> None:
+        with ctx.finish() as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+            shop.seen.append((nd.get(ctx.id).state, orders(shop)))
+        shop.seen.append((nd.get(ctx.id).state, orders(shop)))
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"done": 1}
+    assert shop.seen == [("running", []), ("done", [7])]
+    assert (handle.state, outcomes(handle)) == ("done", ["done"])
+    (run,) = handle.runs()
+    assert (run.worker, run.claim, run.started is not None, run.result) == (1, 1, True, None)
+    assert shop.count() == 0
+
+
+def test_tasks_put_in_it_are_part_of_it(shop, nd):
+    """F039: the follow-up is there if and only if this is done."""
+
+    @nd.task
+    def mail(n: int) -> None:
+        shop.seen.append(n)
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with contextlib.suppress(KeyError), ctx.finish() as tx:
+            mail.using(tx=tx).enqueue(n)
+            raise KeyError
+        with ctx.finish() as tx:
+            mail.using(tx=tx).enqueue(n + 1)
+
+    receipt.enqueue(1)
+    assert shop.work() == {"done": 2}
+    assert shop.seen == [2]
+
+
+def test_an_exception_in_the_block_is_the_attempt_s_failure(shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with ctx.finish() as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+            if ctx.attempt == 1:
+                raise OSError("no mail")
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"failed": 1}
+    assert (orders(shop), handle.view().message) == ([], "OSError: no mail")
+    assert shop.advance("2m") == {"done": 1}
+    assert (orders(shop), outcomes(handle)) == ([7], ["failed", "done"])
+
+
+@pytest.mark.parametrize("error", [ValueError("late"), Snooze(60), SystemExit(3)])
+def test_what_is_raised_after_it_changes_nothing(error, shop, nd, caplog):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with ctx.finish() as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+        raise error
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"done": 1}
+    assert (handle.state, orders(shop), outcomes(handle)) == ("done", [7], ["done"])
+    assert "changes nothing" in caplog.text
+
+
+def test_a_second_finish_is_refused(shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with ctx.finish() as tx:
+            tx.execute("INSERT INTO orders VALUES (1)")
+        with pytest.raises(BadTransaction, match="finishes once"), ctx.finish() as tx:
+            tx.execute("INSERT INTO orders VALUES (2)")
+        shop.seen.append(n)
+
+    @nd.task
+    def nested(ctx) -> None:
+        with ctx.finish(), pytest.raises(BadTransaction, match="finishes once"), ctx.finish():
+            shop.seen.append("never")
+
+    receipt.enqueue(1)
+    nested.enqueue()
+    assert shop.work() == {"done": 2}
+    assert (shop.seen, orders(shop)) == ([1], [1])
+
+
+def test_a_lease_that_is_lost_before_runs_no_block(shop, nd):
+    """Law 5, F024, F027."""
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with nd.transaction() as tx:
+            steal(tx)
+        with pytest.raises(LeaseLost, match="its lease is lost"), ctx.finish() as tx:
+            shop.seen.append("never")
+        shop.seen.append(n)
+
+    receipt.enqueue(7)
+    shop.work()
+    assert (shop.seen, orders(shop)) == ([7], [])
+
+
+def test_a_lease_that_is_lost_within_rolls_back(shop, nd):
+    """Law 5: can't happen while the block holds the write lock; the completion shows its token all the same."""
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        try:
+            with ctx.finish() as tx:
+                tx.execute("INSERT INTO orders VALUES (?)", (n,))
+                steal(tx)
+        except LeaseLost:
+            shop.seen.append(n)
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"done": 1}, "the theft was rolled back too, and the task returned"
+    assert (shop.seen, orders(shop), outcomes(handle)) == ([7], [], ["done"])
+
+
+def test_a_key_is_guarded_after_it(shop, nd):
+    """F116: as after any success, for as long as was said, and no longer."""
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with ctx.finish():
+            shop.seen.append(n)
+
+    call = receipt.using(key="a", remember="1h")
+    first = call.enqueue(1)
+    assert shop.work() == {"done": 1}
+    again = call.enqueue(2)
+    assert (again.created, again.state) == (False, "done")
+    shop.advance("61m")
+    assert call.enqueue(3).created
+    shop.work()
+    assert (shop.seen, first.state) == ([1, 3], "done")
+
+
+@pytest.mark.parametrize(
+    ("again", "wait"),
+    [
+        (timedelta(minutes=5), 300_001),
+        ("5m", 300_001),
+        (300, 300_001),
+        (datetime.fromtimestamp(1_800_000_600, UTC), None),
+    ],
+)
+def test_again_sets_the_next_due_instead_of_ending(again, wait, shop, nd):
+    """A task that decides its own next run: the same row, as a fresh one."""
+
+    @nd.task
+    def poll(ctx) -> None:
+        if ctx.attempt == 1:
+            raise OSError("once")
+        shop.seen.append(ctx.scheduled_for)
+        with ctx.finish(again=again) as tx:
+            tx.execute("INSERT INTO orders DEFAULT VALUES")
+
+    handle = poll.using(key="poll").enqueue()
+    with shop._worker(nd) as worker:
+        worker.tick()
+        worker.tick()
+        shop.clock.advance(worker.look_ms() or 0)
+        worker.tick()
+        worker.tick()
+    view = handle.view()
+    assert (view.state, view.attempts, view.scheduled_for, view.reason) == ("waiting", 0, None, None)
+    assert view.due == (1_800_000_600_000 if wait is None else shop.clock.now() + wait)
+    assert (orders(shop), outcomes(handle)) == ([1], ["failed", "done"])
+
+
+@pytest.mark.parametrize("again", [0, datetime(2001, 1, 1, tzinfo=UTC)])
+def test_again_at_once(again, shop, nd):
+    @nd.task
+    def poll(ctx) -> None:
+        shop.seen.append(nd.get(ctx.id).view().claims)
+        with ctx.finish(again=again if len(shop.seen) < 3 else None):
+            pass
+
+    poll.enqueue()
+    assert shop.work() == {"done": 3}
+    assert shop.seen == [1, 2, 3]
+
+
+def test_a_task_that_goes_on_by_itself(shop, nd):
+    @nd.task
+    def poll(ctx) -> None:
+        with ctx.finish(again=timedelta(minutes=30)) as tx:
+            tx.execute("INSERT INTO orders DEFAULT VALUES")
+
+    handle = poll.enqueue()
+    assert shop.advance("2h") == {"done": 4}
+    assert (len(orders(shop)), shop.count(), handle.state) == (4, 1, "waiting")
+
+
+def test_a_cancellation_asked_for_ends_what_would_go_on(shop, nd):
+    @nd.task
+    def poll(ctx) -> None:
+        with ctx.finish(again=60) as tx:
+            tx.execute("UPDATE nextdue_task SET stop = 1")
+
+    poll.enqueue()
+    assert shop.advance("1h") == {"done": 1}
+    assert shop.count() == 0
+
+
+def test_a_next_life_that_others_asked_for_begins(shop, nd):
+    """A change made during the run is never lost."""
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        shop.seen.append(n)
+        with ctx.finish() as tx:
+            if n == 1:
+                due = shop.clock.now() + 60_000
+                tx.execute("UPDATE nextdue_task SET again_due = ?, again_args = '[2]'", (due,))
+
+    handle = receipt.using(key="a").enqueue(1)
+    shop.work()
+    assert (handle.state, handle.view().args, shop.seen) == ("waiting", "[2]", [1])
+    shop.advance("2m")
+    assert (handle.state, shop.seen) == ("done", [1, 2])
+
+
+@pytest.mark.parametrize("bad", [-1, "soon", datetime(2030, 1, 1)])  # noqa: DTZ001
+def test_a_bad_again_is_refused(bad, shop, nd):
+    @nd.task
+    def poll(ctx) -> None:
+        with pytest.raises(BadTime):
+            ctx.finish(again=bad)
+        shop.seen.append(1)
+
+    poll.enqueue()
+    assert shop.work() == {"done": 1}
+    assert shop.seen == [1]
+
+
+def test_a_result(shop, nd):
+    @nd.task(keep_result=True)
+    def kept(ctx) -> int:
+        with ctx.finish(result={"sent": 3}):
+            pass
+        return 4
+
+    @nd.task
+    def unkept(ctx) -> None:
+        with ctx.finish(result=5):
+            pass
+
+    first, second = kept.enqueue(), unkept.enqueue()
+    shop.work()
+    assert [h.runs()[0].result for h in (first, second)] == ['{"sent":3}', None]
+
+
+def test_a_result_that_is_no_json_is_refused_before_the_block(shop, nd):
+    @nd.task(keep_result=True)
+    def kept(ctx) -> None:
+        with ctx.finish(result=object()) as tx:
+            tx.execute("INSERT INTO orders VALUES (1)")
+
+    handle = kept.enqueue()
+    assert shop.work() == {"failed": 1}
+    assert orders(shop) == []
+    assert "can't be written as JSON" in handle.view().message
+
+
+def test_the_next_of_its_group_gets_the_slot(shop, nd):
+    """The one that has waited longest, and only one."""
+
+    @nd.task
+    def work(ctx, n: int) -> None:
+        shop.seen.append(n)
+        with ctx.finish() as tx:
+            tx.execute("UPDATE nextdue_task SET grp = 'g' WHERE id = ?", (ctx.id,))
+
+    handles = work.enqueue_many([(n,) for n in range(4)])
+    now = shop.clock.now()
+    for place, handle in enumerate(handles[1:]):
+        shop.sql(
+            "UPDATE nextdue_task SET grp = 'g', rest = 'blocked', due = NULL, wished = ? WHERE id = ?",
+            now - 10 * place,
+            handle.id,
+        )
+    blocked = []
+
+    def count(settlements) -> None:
+        blocked.append(shop.sql("SELECT count(*) FROM nextdue_task WHERE rest = 'blocked'")[0][0])
+
+    assert shop.work(slots=1, hook=count) == {"done": 4}
+    assert shop.seen == [0, 3, 2, 1]
+    assert blocked == [2, 1, 0, 0]
+
+
+def test_each_finish_purges_what_it_adds(shop, world, nd):
+    """F121: a program whose tasks all finish themselves has a bounded history too."""
+    few = world.app(keep_runs=5)
+
+    @few.task
+    def work(ctx, n: int) -> None:
+        with ctx.finish():
+            pass
+
+    for n in range(20):
+        work.using(key=str(n), remember="1ms").enqueue(n)
+        world.advance("1s", few)
+    assert world.sql("SELECT count(*) FROM nextdue_run")[0][0] <= 6
+    assert world.count() <= 2
+
+
+def test_no_history_is_kept_where_none_is_wanted(world, shop):
+    none = world.app(keep_runs=0)
+
+    @none.task
+    def work(ctx) -> None:
+        with ctx.finish():
+            pass
+
+    work.enqueue()
+    assert world.work(none) == {"done": 1}
+    assert world.sql("SELECT count(*) FROM nextdue_run") == [(0,)]
+
+
+def test_in_one_s_own_connection(shop, nd):
+    """Law 14: yours to commit."""
+
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with contextlib.closing(sqlite3.connect(nd.path)) as connection, connection:
+            with ctx.finish(tx=connection) as tx:
+                assert tx is connection
+                connection.execute("INSERT INTO orders VALUES (?)", (n,))
+            assert nd.get(ctx.id).state == "running"
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"done": 1}
+    assert (handle.state, orders(shop), outcomes(handle)) == ("done", [7], ["done"])
+
+
+def test_in_the_program_s_transaction_of_ours(shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with nd.transaction() as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+            with pytest.raises(BadTransaction, match="would wait for itself"), ctx.finish():
+                pass
+            with ctx.finish(tx=tx):
+                tx.execute("INSERT INTO orders VALUES (?)", (n + 1,))
+
+    assert shop.run(receipt.enqueue(7)) == "done"
+    assert orders(shop) == [7, 8]
+
+
+def test_a_failed_block_of_it_can_t_be_committed_by_catching(shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with nd.transaction() as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+            with contextlib.suppress(ZeroDivisionError), ctx.finish(tx=tx):
+                _ = 1 // 0
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"failed": 1}
+    assert orders(shop) == []
+    assert "was rolled back" in handle.view().message
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_one_s_own_that_is_never_committed_is_a_failure(raises, shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        connection = sqlite3.connect(nd.path)
+        with ctx.finish(tx=connection):
+            connection.execute("INSERT INTO orders VALUES (?)", (n,))
+        connection.close()
+        if raises:
+            raise OSError("its own")
+
+    handle = receipt.enqueue(7)
+    assert shop.work() == {"failed": 1}
+    assert handle.view().reason == ("OSError" if raises else "not_committed")
+    assert orders(shop) == []
+
+
+def test_misuse_of_one_s_own(shop, nd, tmp_path):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        other = sqlite3.connect(tmp_path / "other.db")
+        with pytest.raises(BadTransaction, match="only one file"), ctx.finish(tx=other):
+            shop.seen.append("never")
+        other.close()
+        with pytest.raises(BadTransaction, match="tx must be"), ctx.finish(tx="default"):
+            shop.seen.append("never")
+        with ctx.finish():
+            shop.seen.append("still can")
+
+    assert shop.run(receipt.enqueue(7)) == "done"
+    assert shop.seen == ["still can"]
+
+
+def test_extend_moves_the_end_of_the_lease(shop, nd):
+    """F028."""
+
+    @nd.task(lease=60)
+    def long(ctx) -> None:
+        ctx.extend("10m")
+        shop.seen.append(nd.get(ctx.id).view().due - shop.clock.now())
+        ctx.extend("1s")
+        shop.seen.append(nd.get(ctx.id).view().due - shop.clock.now())
+        with nd.transaction() as tx:
+            steal(tx)
+        with pytest.raises(LeaseLost):
+            ctx.extend("10m")
+        shop.seen.append("lost")
+
+    long.enqueue()
+    shop.work()
+    assert shop.seen == [600_000, 600_000, "lost"]
+
+
+def test_called_by_hand_it_is_just_a_transaction(shop, nd):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        ctx.extend("1m")
+        with ctx.finish(again=60) as tx:
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+
+    receipt(7)
+    assert (orders(shop), shop.count()) == ([7], 0)
+
+
+def test_the_connections_are_given_back(shop, nd: Nextdue):
+    @nd.task
+    def receipt(ctx, n: int) -> None:
+        with ctx.finish() as tx:
+            if n % 3 == 0:
+                raise OSError("no")
+            tx.execute("INSERT INTO orders VALUES (?)", (n,))
+
+    receipt.enqueue_many([(n,) for n in range(20)])
+    shop.work()
+    assert len(nd.desk.connections._idle) == 1
