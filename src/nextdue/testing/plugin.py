@@ -1,0 +1,40 @@
+"""The pytest plugin: the fixture `nextdue`. Loaded in every pytest run, so it imports the rest only when used."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from nextdue.testing import Sandbox
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(name="nextdue")
+def _nextdue(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """The real engine of nextdue on a file of this test's own, under a clock that only the test moves."""
+    from nextdue.testing import Sandbox
+
+    sandbox = Sandbox(tmp_path_factory.mktemp("nextdue"))
+    yield sandbox
+    sandbox.close()
+    if not request.node.stash.get(_FAILED, False):
+        shutil.rmtree(sandbox.folder)
+        sandbox.check()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails keeps its files, and says where they are."""
+    report = yield
+    sandbox: Any = getattr(item, "funcargs", {}).get("nextdue")
+    if report.failed and call.when != "teardown" and hasattr(sandbox, "files"):
+        item.stash[_FAILED] = True
+        report.sections.append(("nextdue", "\n".join(f"the test's database is kept: {file}" for file in sandbox.files)))
+    return report
