@@ -37,11 +37,8 @@ class _Armed:
     def __str__(self) -> str:
         return f"crash_at({self.point!r})" if self.task is None else f"crash_at({self.point!r}, {self.task!r})"
 
-    def springs(self, passage: Passage) -> bool:
-        if passage.point != self.point or self.task not in (None, passage.task):
-            return False
-        self.left -= 1
-        return self.left == 0
+    def matches(self, passage: Passage) -> bool:
+        return passage.point == self.point and self.task in (None, passage.task)
 
 
 class Crashes:
@@ -76,9 +73,13 @@ class Crashes:
         passage = Passage(point, task, what)
         self.passed.append(passage)
         self.on_passage(passage)
-        sprung = [armed for armed in self._armed if armed.springs(passage)]
-        self._armed = [armed for armed in self._armed if armed not in sprung]
-        if sprung or self.at_passage == len(self.passed) - 1:
+        met = [armed for armed in self._armed if armed.matches(passage)]
+        for armed in met:
+            armed.left -= 1
+        sprung = next((armed for armed in met if armed.left <= 0), None)  # one death at a time; the others come next
+        if sprung is not None:
+            self._armed.remove(sprung)
+        if sprung is not None or self.at_passage == len(self.passed) - 1:
             self.happened.append(passage)
             self._dead = True
             raise Killed

@@ -25,12 +25,13 @@ class SandboxStore(SqliteStore):
         self._running: list[str] = []
 
     def tick(self, request: TickRequest) -> TickAnswer:
-        settled = [s.name for s in request.settlements]
+        # Not what was given back unstarted, nor what is declared dead for the crashes it caused.
+        settled = [s.name for s in request.settlements if s.outcome != "released" and s.reason != "worker_died"]
         if settled:
             self._pass("settle", settled)
         elif self._renews(request):
             self._pass("renew", self._running)
-        answer = super().tick(request._replace(ahead=0, slots=0 if settled else request.slots))
+        answer = super().tick(request._replace(ahead=0, slots=0 if request.settlements else request.slots))
         self._pass("commit", settled)
         self._running = [claim.name for claim in answer.claims] or self._running
         self._pass("claim", [claim.name for claim in answer.claims])
@@ -80,8 +81,10 @@ class SandboxExecutor:
         self._takes_ms, self._patience = takes_ms, patience
         self._queue: list[Claim] = []
         self._running: tuple[Claim, Ending, int] | None = None
+        self.calls = 0
+        """How many functions of the user's were called so far."""
         self.busy = False
-        """Whether a function of the user's runs at this moment."""
+        """Whether one runs at this moment."""
 
     def start(self, claim: Claim) -> None:
         self._queue.append(claim)
@@ -103,6 +106,7 @@ class SandboxExecutor:
             self._inline.start(claim)
             endings.extend(self._inline.finished())
 
+        self.calls += 1
         self.busy = True
         try:
             with points.watched(lambda point, what: self._crashes.passing(point, claim.name, what)):

@@ -76,10 +76,11 @@ class Place:
 
     def turn(self) -> tuple[int | None, int | None]:
         """One tick; in how many ms another one is needed, and in how many something falls due (None: never)."""
-        worker = self._live()
         try:
-            limit = worker.tick() if worker is not None else 0
-            if worker is None or limit == 0:
+            worker, executor = self._live()
+            called = executor.calls
+            limit = worker.tick()
+            if executor.calls > called:  # who knows what it put, and where
                 return 0, None
             return limit, worker.look_ms()
         except Killed:
@@ -89,11 +90,11 @@ class Place:
             self.die()
             raise
 
-    def _live(self) -> Worker | None:
-        """The worker, knowing all tasks of now; a new one if there is none. None: it died at its start."""
+    def _live(self) -> tuple[Worker, SandboxExecutor]:
+        """The worker, knowing all tasks of now, and its executor; new ones if there are none."""
         definitions = self._definitions()
         options = {name: d.options for name, d in definitions.items()}
-        if self._worker is None:
+        if self._worker is None or self._executor is None:
             self._crashes.reborn()
             self._executor = SandboxExecutor(definitions, self._clock, self._crashes, self._takes_ms, self._patience)
             self._worker = Worker(
@@ -103,7 +104,7 @@ class Place:
         elif options.keys() != self._worker.options.keys():
             self._worker.options = options
             self._worker.store.serve({name: o.lease_ms for name, o in options.items()}, None)
-        return self._worker
+        return self._worker, self._executor
 
     def _definitions(self) -> dict[str, Definition]:
         known = self.app._definitions

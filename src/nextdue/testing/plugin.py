@@ -1,15 +1,12 @@
-"""The pytest plugin: the fixture `nextdue`. Loaded in every pytest run, so it imports the rest only when used."""
-
-from __future__ import annotations
+"""The pytest plugin: the fixture `nextdue`."""
 
 import shutil
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from nextdue.testing import Sandbox
+from nextdue.testing.sandbox import Sandbox
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -17,8 +14,6 @@ _FAILED = pytest.StashKey[bool]()
 @pytest.fixture(name="nextdue")
 def _nextdue(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """The real engine of nextdue on a file of this test's own, under a clock that only the test moves."""
-    from nextdue.testing import Sandbox
-
     sandbox = Sandbox(tmp_path_factory.mktemp("nextdue"))
     yield sandbox
     sandbox.close()
@@ -34,7 +29,7 @@ def pytest_runtest_makereport(
     """A test that fails keeps its files, and says where they are."""
     report = yield
     sandbox: Any = getattr(item, "funcargs", {}).get("nextdue")
-    if report.failed and call.when != "teardown" and hasattr(sandbox, "files"):
+    if report.failed and call.when != "teardown" and isinstance(sandbox, Sandbox):
         item.stash[_FAILED] = True
         report.sections.append(("nextdue", "\n".join(f"the test's database is kept: {file}" for file in sandbox.files)))
     return report

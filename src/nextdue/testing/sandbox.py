@@ -241,7 +241,7 @@ class Sandbox:
         while not until():
             limits, dues = zip(*(place.turn() for place in self._places), strict=True)
             runs = self._runs.total()
-            if runs >= limit:
+            if runs > limit:
                 self._give_up(limit)
             ticks = ticks + 1 if (self._clock.now(), runs) == (instant, seen) else 0
             instant, seen = self._clock.now(), runs
@@ -274,6 +274,8 @@ class Sandbox:
 
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
+            if s.outcome == "released":  # not started
+                continue
             self._counts[s.outcome] += 1
             self._runs[s.name] += 1
             if s.outcome in ("failed", "dead", "held"):
