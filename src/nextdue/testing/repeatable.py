@@ -1,6 +1,8 @@
 """Is a task harmless to repeat? It is run with its worker dying at each point where something becomes durable."""
 
 import pprint
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,10 +63,18 @@ class _Trials:
         self.call = (
             f"{task.name}({', '.join([*map(repr, self.args), *(f'{k}={v!r}' for k, v in self.kwargs.items())])})"
         )
+        self._folder = Path()
+        """The same in all trials, since a task may write beside its database."""
         self._originals: dict[Path, bytes | None] = {}
         """The files of ctx.replace as they were."""
 
     def run(self) -> None:
+        __tracebackhide__ = True
+        with tempfile.TemporaryDirectory(prefix="nextdue-") as folder:
+            self._folder = Path(folder, "trial")
+            self._run()
+
+    def _run(self) -> None:
         __tracebackhide__ = True
         once, passed = self.trial("in a single run")
         points = list(enumerate(passed))
@@ -81,7 +91,8 @@ class _Trials:
         """The state after the task was run to its end, and the points that it passed."""
         __tracebackhide__ = True
         self._put_back()
-        with Sandbox() as sandbox:
+        self._folder.mkdir()
+        with Sandbox(self._folder) as sandbox:
             sandbox.use(self.task.app, at=self.at, only=self.task.name)
             crashes = sandbox._crashes
             crashes.at_passage, crashes.on_passage = at, self._remember
@@ -104,10 +115,11 @@ class _Trials:
             self._originals[passage.what] = _content(passage.what)
 
     def _put_back(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
         for path, content in self._originals.items():
             if content is None:
                 path.unlink(missing_ok=True)
-            else:
+            elif path.parent.is_dir():
                 path.write_bytes(content)
         if self.reset is not None:
             self.reset()

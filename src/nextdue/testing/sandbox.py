@@ -209,7 +209,8 @@ class Sandbox:
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
         self.close()
         if exc is not None:
-            exc.add_note(f"nextdue: the test's files are kept in {self.folder}")
+            if self._temporary:
+                exc.add_note(f"nextdue: the test's files are kept in {self.folder}")
             return
         if self._temporary:
             shutil.rmtree(self.folder)
