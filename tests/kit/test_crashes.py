@@ -93,6 +93,30 @@ def test_only_the_task_in_question_is_hit(box, nd, mark, seen):
     assert [outcomes(h) for h in handles] == [["done"], ["crashed", "done"], ["done"]]
 
 
+@pytest.mark.parametrize("where", BOX_POINTS)
+def test_what_waits_behind_it_is_not_hit(box, mark, where):
+    """A worker that finished much claims ahead, and one that settles claims the next: not so here."""
+    handles = [mark.enqueue(str(n)) for n in range(8)]
+    box.crash_at(where, nth=5)
+    box.advance("1s")
+    hit = [len(outcomes(h)) > 1 for h in handles]
+    assert hit == [n == 4 and where != "commit" for n in range(8)]
+
+
+def test_a_death_in_the_middle_of_a_long_run_is_at_once(box, nd, mark):
+    @nd.task
+    def stubborn() -> None:
+        try:
+            mark.enqueue("a")
+        except BaseException:
+            return
+
+    box.takes(stubborn, "1h")
+    stubborn.enqueue()
+    box.crash_at("enqueue")
+    assert box.drain() == {"crashed": 1}
+
+
 def test_the_nth_time_counts_from_now(box, mark, seen):
     handles = [mark.enqueue(word) for word in "abc"]
     box.crash_at("claim", nth=2)
@@ -178,6 +202,18 @@ def test_enqueue_many_and_aenqueue_are_points_too(box, nd, mark, seen, rows):
         box.advance("1s")
     assert seen == ["a", "b", "c"]
     assert box.crashes == ["enqueue", "enqueue"]
+
+
+def test_enqueue_many_is_done_when_it_is_said_to_be(box, nd, mark, rows):
+    @nd.task
+    def fan_out() -> None:
+        mark.enqueue_many([("a",), ("b",)])
+
+    fan_out.enqueue()
+    box.takes(mark, "1h")
+    box.crash_at("enqueued")
+    box.drain()
+    assert [row[1] for row in rows()] == ["fan_out", "mark", "mark"]
 
 
 def test_a_crash_that_never_came_fails_the_test(nextdue, nd):

@@ -80,6 +80,21 @@ def test_a_sandbox_that_ends_well_leaves_nothing(shop):
     assert threading.active_count() == before
 
 
+def test_applications_are_led_back_though_the_test_removed_their_files(shop, tmp_path):
+    other = Nextdue(tmp_path / "program" / "other.db")
+    own = [shop.path, other.path]
+    box = Sandbox(tmp_path)
+    for nd in (shop, other):
+        box.use(nd)
+        nd.task(name="a")(lambda: None).enqueue()
+    assert box.drain() == {"done": 2}
+    for path in box.files:
+        path.unlink()
+    box.close()
+    assert [shop.path, other.path] == own
+    assert "working" not in vars(shop)
+
+
 def test_each_sandbox_begins_empty(shop):
     mail = shop.task(name="mail")(lambda: None)
     for _ in range(2):

@@ -115,6 +115,16 @@ def test_a_downtime_runs_nothing_and_then_all_that_is_late(box, mark, seen):
     assert seen == [("a", timedelta(hours=5))]
 
 
+def test_a_downtime_in_the_middle_of_a_run_costs_a_repetition_and_no_crash(box, mark, seen):
+    box.takes(mark, "1h")
+    handle = mark.enqueue("a")
+    box.advance("30m")
+    box.advance("1h", working=False)
+    assert (handle.state, handle.view().crashes) == ("waiting", 0)
+    assert box.advance("1h") == {"done": 1}
+    assert [run.outcome for run in handle.runs()] == ["done", "released"]
+
+
 def test_a_task_of_an_hour_keeps_its_lease(box, mark):
     box.takes(mark, "1h")
     handle = mark.enqueue("long")

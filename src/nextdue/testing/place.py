@@ -55,14 +55,18 @@ class Place:
         )
 
     def restore(self) -> None:
-        """Let go of the test's file and lead the application back to its own."""
-        self.leave()
-        if self._before is not None:
+        """Let go of the test's file and lead the application back to its own, whatever the test made of it."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        try:
+            if self._worker is not None:
+                self._worker.close()
             self.app.close()
+        finally:
             for name in ("open_store", "working"):
                 vars(self.app).pop(name, None)
-            vars(self.app).update(self._before)
-            self._before = None
+            vars(self.app).update(before)
 
     def _open_store(self) -> SandboxStore:
         app = self.app
@@ -113,10 +117,13 @@ class Place:
         return {name: d for name, d in known.items() if d.options.name == self._only}
 
     def leave(self) -> None:
-        """The worker stops; what it runs, if anything, is retaken by the next one."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
+        """The worker is stopped gracefully: what it runs goes back, and no crash is counted."""
+        if self._worker is not None:
+            self._worker.stop(0)
+            while not self._worker.ended():
+                self._worker.tick()
+            self._worker.close()
+            self._worker = None
 
     def die(self) -> None:
         """The worker's process is no more: its lock is free, and whatever it held falls due again."""

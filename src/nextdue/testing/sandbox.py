@@ -1,5 +1,6 @@
 """The sandbox: a user's applications on files of the test's own, a clock that stands still, and the real engine."""
 
+import contextlib
 import logging
 import shutil
 import tempfile
@@ -192,9 +193,10 @@ class Sandbox:
 
     def close(self) -> None:
         """Lead the applications back to their own files. Again: nothing happens."""
-        for place in self._places:
-            place.restore()
         self._closed = True
+        with contextlib.ExitStack() as all_of_them:
+            for place in self._places:
+                all_of_them.callback(place.restore)
 
     def check(self) -> None:
         """Raise AssertionError if a crash that was asked for didn't happen: the test shows less than it says."""
