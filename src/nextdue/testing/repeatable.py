@@ -20,7 +20,6 @@ RUNS = 100
 """The most runs in one trial."""
 SHOWN = 2_000
 """How many characters of a state are shown."""
-OVER = ("done", "gone")
 
 State = Callable[[], object]
 
@@ -35,8 +34,9 @@ def assert_repeatable(
 ) -> None:
     """Raise AssertionError if a repetition of this task would leave another state than a single run, naming the point.
 
-    The task is run once, then with its worker dying at each point that it passed (the claim, each ctx.replace and
-    each enqueue, the end; at most 100 of them) and being retried, then twice. `args`: a tuple, or a dict by name.
+    The task is run once, then again for each point that it passed (the claim, each ctx.replace and each enqueue, the
+    end; at most 100 of them), with its worker dying there and the task being retried; at the point `settle` that
+    means two whole runs. `args`: a tuple, or a dict by name.
     `state` answers what is to be compared; without it, the files that ctx.replace wrote and the tasks that were
     enqueued are. Before each trial the queue is empty, the files of ctx.replace are as they were, and `reset` is
     called to undo the rest. Without a `reset`, a `state` of your own shows what all trials so far have left. All
@@ -81,13 +81,12 @@ class _Trials:
         if len(points) > MOST:
             points = points[: MOST // 2] + points[-MOST // 2 :]
         if self.state is not None and self.reset is None:
-            self.compare(once, "a second run", *self.trial("when run again"))
+            points.sort(key=lambda point: point[1].point != "settle")  # what piles up shows first by a whole run more
         for place, passage in points:
-            how = f"its worker died {passage}, and the retry"
-            self.compare(once, how, *self.trial(f"after its worker died {passage}", at=place))
-        self.compare(once, "a second run", *self.trial("when run twice", times=2))
+            state, _ = self.trial(f"after its worker died {passage}", at=place)
+            self.compare(once, state, passage)
 
-    def trial(self, when: str, *, at: int | None = None, times: int = 1) -> tuple[object, list[Passage]]:
+    def trial(self, when: str, *, at: int | None = None) -> tuple[object, list[Passage]]:
         """The state after the task was run to its end, and the points that it passed."""
         __tracebackhide__ = True
         self._put_back()
@@ -96,19 +95,12 @@ class _Trials:
             sandbox.use(self.task.app, at=self.at, only=self.task.name)
             crashes = sandbox._crashes
             crashes.at_passage, crashes.on_passage = at, self._remember
-            ids = []
-            for _ in range(times):
-                handle = self.task.enqueue(*self.args, **self.kwargs)
-                ids.append(handle.id)
-                self._to_the_end(sandbox, handle, when)
-            state = self._files_and_tasks(ids) if self.state is None else self.state()
+            handle = self.task.enqueue(*self.args, **self.kwargs)
+            sandbox.run_until(lambda: _is_done(handle) or handle.state not in ("waiting", "running"), limit=RUNS)
+            if not _is_done(handle) and handle.state not in ("done", "gone"):
+                raise AssertionError(f"{self.call} ended {handle.state} {when}: {handle.view().message}")
+            state = self._files_and_tasks(handle) if self.state is None else self.state()
             return state, crashes.passed
-
-    def _to_the_end(self, sandbox: Sandbox, handle: Handle, when: str) -> None:
-        __tracebackhide__ = True
-        sandbox.run_until(lambda: handle.state not in ("waiting", "running"), limit=RUNS)
-        if handle.state not in OVER:
-            raise AssertionError(f"{self.call} ended {handle.state} {when}: {handle.view().message}")
 
     def _remember(self, passage: Passage) -> None:
         if passage.point == "replace" and isinstance(passage.what, Path) and passage.what not in self._originals:
@@ -124,21 +116,26 @@ class _Trials:
         if self.reset is not None:
             self.reset()
 
-    def _files_and_tasks(self, ids: list[int]) -> object:
+    def _files_and_tasks(self, handle: Handle) -> object:
         with self.task.app.caller.use() as store:
-            views = [view for view in store.find(limit=10_000) if view.id not in ids]
+            views = [view for view in store.find(limit=10_000) if view.id != handle.id]
         return {
             "files": {str(path): _content(path) for path in sorted(self._originals)},
             "tasks": sorted((v.name, str(v.args), "" if v.key is None else f"key={v.key}") for v in views),
         }
 
-    def compare(self, once: object, how: str, state: object, passed: list[Passage]) -> None:
+    def compare(self, once: object, state: object, passage: Passage) -> None:
         __tracebackhide__ = True
         if state != once:
             raise AssertionError(
-                f"{self.call} is not harmless to repeat: {how} left another state than a single run\n"
-                f"after a single run:\n{_shown(once)}\nnow:\n{_shown(state)}"
+                f"{self.call} is not harmless to repeat: its worker died {passage}, and the retry left another state "
+                f"than a single run\nafter a single run:\n{_shown(once)}\nnow:\n{_shown(state)}"
             )
+
+
+def _is_done(handle: Handle) -> bool:
+    """Whether it came to its end once, though it may have asked to come again."""
+    return any(run.outcome == "done" for run in handle.runs())
 
 
 def _content(path: Path) -> bytes | None:
