@@ -158,6 +158,7 @@ class SandboxExecutor:
     def close(self) -> None:
         self._queue.clear()
         self._running = None
+        self._inline.close()
 
 
 class Idle:

@@ -129,4 +129,5 @@ class Place:
         """The worker's process is no more: its lock is free, and whatever it held falls due again."""
         worker, self._worker = self._worker, None
         if worker is not None:
+            worker.executor.close()
             worker.store.close()
