@@ -243,6 +243,17 @@ def test_a_task_sees_its_own_times(box, nd, seen):
     assert seen == [NOON + timedelta(days=400)]
 
 
+def test_it_works_until_something_is_so(box, mark, seen):
+    for hour in (1, 2, 3):
+        mark.using(delay=timedelta(hours=hour)).enqueue(str(hour))
+    assert box.run_until(lambda: len(seen) == 2)
+    assert box.now == NOON + timedelta(hours=2) + MS
+    assert not box.run_until(lambda: False, "30m")
+    assert box.now == NOON + timedelta(minutes=150) + MS
+    assert not box.run_until(lambda: False)
+    assert (len(seen), box.now) == (3, NOON + timedelta(hours=3) + MS)
+
+
 def test_a_year_of_work_is_over_in_a_moment(box, mark):
     mark.using(delay=timedelta(days=365)).enqueue("a")
     begun = time.monotonic()

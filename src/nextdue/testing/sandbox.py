@@ -220,10 +220,14 @@ class Sandbox:
 
     # work
 
-    def run_until(self, over: Callable[[], bool], *, limit: int = RUNS) -> None:
-        """Let time pass until `over()`, which is asked after each step. Raises NeverEnds after `limit` runs."""
+    def run_until(self, over: Callable[[], bool], time: Duration | None = None, *, limit: int = RUNS) -> bool:
+        """Let time pass until `over()`, which is asked after each step; at most so much (None: as long as something
+        falls due). Answers whether it came to that. Raises NeverEnds after `limit` runs.
+        """
+        end = None if time is None else min(self._clock.now() + duration_ms(time, "the time to run"), MAX_MS)
         self._begin(limit)
-        self._work(MAX_MS, limit, late_ms=0, until=over)
+        self._work(end, limit, late_ms=0, until=over)
+        return over()
 
     def _begin(self, limit: int) -> None:
         if type(limit) is not int or limit < 1:
@@ -236,11 +240,16 @@ class Sandbox:
         for place in self._places:
             place.crashed = 0
 
-    def _work(self, end: int, limit: int, *, late_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int]:
-        """Work until `end`. A delay is stored a millisecond longer, never to be early, so that a chain of them
-        ends a little later: `late_ms` for each run is granted.
+    def _work(
+        self, end: int | None, limit: int, *, late_ms: int, until: Callable[[], bool] = lambda: False
+    ) -> dict[str, int]:
+        """Work until `end` (None: as long as something falls due), or until `until()`.
+
+        A delay is stored a millisecond longer, never to be early, so that a chain of them ends a little later:
+        `late_ms` for each run is granted.
         """
         instant, ticks, seen = self._clock.now(), 0, 0
+        latest = MAX_MS if end is None else end
         while not until():
             limits, dues = zip(*(place.turn() for place in self._places), strict=True)
             runs = self._runs.total()
@@ -250,13 +259,14 @@ class Sandbox:
             instant, seen = self._clock.now(), runs
             if ticks > SPINS:
                 raise NeverEnds("the worker spins: something is due, and it neither runs nor rests")
-            wait = self._wait(limits, dues, end, end + (runs + 1) * late_ms)
+            wait = self._wait(limits, dues, latest, latest + (runs + 1) * late_ms)
             if wait is None:
                 break
             self._clock.advance(wait)
         else:
-            end = self._clock.now()
-        self._clock.advance(max(0, end - self._clock.now()))
+            end = None  # not reached
+        if end is not None:
+            self._clock.advance(max(0, end - self._clock.now()))
         self._counts["crashed"] += sum(place.crashed for place in self._places)
         return {outcome: count for outcome, count in self._counts.items() if count}
 
