@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import pytest
 
 from nextdue import BadDefinition, Nextdue
 from nextdue.testing import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_of_this_test(tmp_path, monkeypatch):
+    """What a failing sandbox keeps goes with the other files of the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ PATIENCE_S = 30.0
 class Sandbox:
     """What the fixture `nextdue` is: the real engine, one task at a time, under a clock that only the test moves.
 
-    `folder`: where the files go; default a temporary one, removed at the end unless the block raised.
+    `folder`: where the files go; default a temporary one, removed at the end of the block unless that raised.
 
     >>> from nextdue import Nextdue
     >>> nd = Nextdue("/srv/shop/shop.db")       # nothing touches this file
