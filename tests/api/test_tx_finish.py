@@ -321,7 +321,7 @@ def test_the_next_of_its_group_gets_the_slot(shop, nd):
     def count(settlements) -> None:
         blocked.append(shop.sql("SELECT count(*) FROM nextdue_task WHERE rest = 'blocked'")[0][0])
 
-    assert shop.work(slots=1, hook=count) == {"done": 4}
+    assert shop.work(slots={"thread": 1}, hook=count) == {"done": 4}
     assert shop.seen == [0, 3, 2, 1]
     assert blocked == [2, 1, 0, 0]
 
