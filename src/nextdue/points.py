@@ -15,6 +15,8 @@ POINTS = {
     "commit": "after its end was written, before the worker knew",
     "enqueue": "before a task was enqueued",
     "enqueued": "after a task was enqueued",
+    "finish": "at the end of ctx.finish, before its commit",
+    "finished": "after the commit of ctx.finish",
     "replace": "before ctx.replace renamed a file",
     "replaced": "after ctx.replace renamed a file",
 }

@@ -241,8 +241,14 @@ def test_points_are_silent_outside_a_task(mark, box):
     point("enqueue")
 
 
-def test_every_point_is_reached_by_some_task(box, export):
+def test_every_point_is_reached_by_some_task(box, nd, export):
+    @nd.task
+    def finishing(ctx: Context) -> None:
+        with ctx.finish():
+            pass
+
     box.takes(export, "1h")
     export.enqueue("a")
+    finishing.enqueue()
     box.advance("2h")
     assert {passage.point for passage in box._crashes.passed} == set(POINTS)

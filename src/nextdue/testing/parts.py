@@ -1,19 +1,26 @@
 """The engine's own parts, with the points at which a test may end the worker."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from nextdue import points
+from nextdue.aio import in_thread
+from nextdue.desk import Desk
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
 from nextdue.executors.inline import InlineExecutor
 from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.tx import Finish, Transaction
+from nextdue.sqlite.waiting import Ended, Waits, ended
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds, within
+
+RunUntil = Callable[[Callable[[], bool], float | None], bool]
 
 
 class SandboxStore(SqliteStore):
@@ -46,8 +53,32 @@ class SandboxStore(SqliteStore):
             self._crashes.passing(point, task)
 
 
+class SandboxWaits(Waits):
+    """Whoever waits for a task's end lets the sandbox work meanwhile: nobody else would."""
+
+    def __init__(self, caller: Caller, run_until: RunUntil) -> None:
+        super().__init__(caller.path, caller._make)
+        self._caller, self._run_until = caller, run_until
+
+    def ended(self, id: int, seconds: float | None) -> Ended | None:
+        def over() -> bool:
+            with self._caller.use() as store:
+                return bool(ended(store, [id]))
+
+        if not self._run_until(over, seconds) and seconds is None:
+            raise NeverEnds(f"task #{id} is waited for without a timeout, and nothing that falls due would end it")
+        return None  # whoever asked looks once more
+
+    async def aended(self, id: int, seconds: float | None) -> Ended | None:
+        return await in_thread(self.ended, id, seconds)
+
+
 class SandboxCaller(Caller):
     """The way into the sandbox's file."""
+
+    def __init__(self, path: Path, make: Callable[[], SqliteStore], run_until: RunUntil) -> None:
+        super().__init__(path, make)
+        self.waits = SandboxWaits(self, run_until)
 
     def put(self, put: Put) -> Stored:
         points.point("enqueue", put.name)
@@ -62,6 +93,33 @@ class SandboxCaller(Caller):
         return ids
 
 
+class SandboxDesk(Desk):
+    """The desk of the sandbox's file."""
+
+    def put(self, tx: object, put: Put) -> Stored:
+        points.point("enqueue", put.name)
+        stored = super().put(tx, put)
+        points.point("enqueued", put.name)
+        return stored
+
+    def put_many(self, tx: object, like: Put, calls: str, count: int) -> range:
+        points.point("enqueue", like.name)
+        ids = super().put_many(tx, like, calls, count)
+        points.point("enqueued", like.name)
+        return ids
+
+    @contextlib.contextmanager
+    def own_finish(self, claim: Claim, end: Callable[[SqliteStore], Finish]) -> Iterator[Transaction]:
+        with super().own_finish(claim, end) as tx:
+            yield tx
+            points.point("finish")
+        points.point("finished")
+
+    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
+        points.point("finish")
+        super().guest_settle(claim, tx, end)
+
+
 class SandboxExecutor:
     """ports.Executor in the test's own thread: one task at a time, each for as long as it is said to take.
 
@@ -71,12 +129,13 @@ class SandboxExecutor:
     def __init__(
         self,
         definitions: Mapping[str, Definition],
+        desk: Desk,
         clock: FakeClock,
         crashes: Crashes,
         takes_ms: Mapping[str, int],
         patience: Callable[[], float],
     ) -> None:
-        self._inline = InlineExecutor(definitions)
+        self._inline = InlineExecutor(definitions, desk)
         self._definitions, self._clock, self._crashes = definitions, clock, crashes
         self._takes_ms, self._patience = takes_ms, patience
         self._queue: list[Claim] = []

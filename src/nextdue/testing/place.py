@@ -10,7 +10,14 @@ from nextdue.executors.call import Definition
 from nextdue.records import Settlement
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
-from nextdue.testing.parts import Idle, SandboxCaller, SandboxExecutor, SandboxStore
+from nextdue.testing.parts import (
+    Idle,
+    RunUntil,
+    SandboxCaller,
+    SandboxDesk,
+    SandboxExecutor,
+    SandboxStore,
+)
 from nextdue.worker import Worker
 
 SPINS = 1_000
@@ -30,11 +37,12 @@ class Place:
         takes_ms: dict[str, int],
         patience: Callable[[], float],
         hook: Callable[[Sequence[Settlement]], None],
+        run_until: RunUntil,
         only: str | None = None,
     ) -> None:
         self.app, self.path, self.crashed = app, path, 0
         self._clock, self._crashes, self._only = clock, crashes, only
-        self._takes_ms, self._patience, self._hook = takes_ms, patience, hook
+        self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
         self._worker: Worker | None = None
         self._executor: SandboxExecutor | None = None
         self._before: dict[str, Any] | None = None
@@ -47,10 +55,13 @@ class Place:
         if app._service is not None and app._service.alive():
             raise BadDefinition(f"a worker on {app.path} was started in this process; stop() it before the test")
         self._before = dict(vars(app))
+        caller = SandboxCaller(self.path, self._open_store, self._run_until)
+        caller.declared = app._definitions
         vars(app).update(
             path=self.path,
             open_store=self._open_store,
-            caller=SandboxCaller(self.path, self._open_store),
+            caller=caller,
+            desk=SandboxDesk(self.path, self._open_store),
             working=lambda *args, **options: Idle(),
         )
 
@@ -100,7 +111,9 @@ class Place:
         options = {name: d.options for name, d in definitions.items()}
         if self._worker is None or self._executor is None:
             self._crashes.reborn()
-            self._executor = SandboxExecutor(definitions, self._clock, self._crashes, self._takes_ms, self._patience)
+            self._executor = SandboxExecutor(
+                definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
+            )
             self._worker = Worker(
                 self._open_store(), self._executor, options, slots=1, random=lambda: 0.0, hook=self._hook
             )

@@ -87,6 +87,7 @@ class Sandbox:
                 takes_ms=self._takes_ms,
                 patience=lambda: self.patience,
                 hook=self._tell,
+                run_until=self.run_until,
                 only=only,
             )
             place.redirect()
