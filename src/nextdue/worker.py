@@ -25,6 +25,13 @@ PROBES = 2
 PROBE_MS = 50
 """How often and how soon dead neighbours are looked for again after the word of a death."""
 
+
+
+def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
+    """What the store must know of the names that are served."""
+    return {n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms) for n, o in options.items()}
+
+
 Hook = Callable[[Sequence[Settlement]], None]
 
 
@@ -68,7 +75,7 @@ class Worker:
         self._hurry = self._alone_turn = False
         self.id = store.enlist()
         self.recovered = store.bury()
-        store.serve({n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms) for n, o in options.items()}, queues)
+        store.serve(servings(options), queues)
         self._until: int | None = None
         if once:
             margin = due.crash_backoff_ms(1) * 2 if self.recovered else 0

@@ -272,10 +272,10 @@ def test_a_bad_again_is_refused(bad, shop, nd):
 
 def test_a_result(shop, nd):
     @nd.task(keep_result=True)
-    def kept(ctx) -> int:
+    def kept(ctx) -> dict[str, int]:
         with ctx.finish(result={"sent": 3}):
             pass
-        return 4
+        return {}
 
     @nd.task
     def unkept(ctx) -> None:
@@ -302,7 +302,7 @@ def test_a_result_that_is_no_json_is_refused_before_the_block(shop, nd):
 def test_the_next_of_its_group_gets_the_slot(shop, nd):
     """The one that has waited longest, and only one."""
 
-    @nd.task
+    @nd.task(limit=1)
     def work(ctx, n: int) -> None:
         shop.seen.append(n)
         with ctx.finish() as tx:
@@ -322,8 +322,8 @@ def test_the_next_of_its_group_gets_the_slot(shop, nd):
         blocked.append(shop.sql("SELECT count(*) FROM nextdue_task WHERE rest = 'blocked'")[0][0])
 
     assert shop.work(slots={"thread": 1}, hook=count) == {"done": 4}
-    assert shop.seen == [0, 3, 2, 1]
-    assert blocked == [2, 1, 0, 0]
+    assert shop.seen == [3, 2, 0, 1]
+    assert blocked == [1, 0, 0, 0]
 
 
 def test_each_finish_purges_what_it_adds(shop, world, nd):

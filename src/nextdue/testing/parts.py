@@ -202,7 +202,7 @@ class SandboxExecutor:
     def progress(self) -> list[tuple[Claim, str]]:
         return self._inline.progress()
 
-    def waiting(self) -> int:
+    def waiting(self, kind: str | None = None) -> int:
         return 0
 
     def withdraw(self) -> list[Claim]:

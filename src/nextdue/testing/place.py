@@ -115,12 +115,17 @@ class Place:
                 definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
             )
             self._worker = Worker(
-                self._open_store(), self._executor, options, slots=1, random=lambda: 0.0, hook=self._hook
+                self._open_store(),
+                self._executor,
+                options,
+                slots={kind: 1 for kind in get_args(RunIn)},
+                random=lambda: 0.0,
+                hook=self._hook,
             )
             self.crashed += len(self._worker.recovered)
         elif options.keys() != self._worker.options.keys():
             self._worker.options = options
-            self._worker.store.serve({name: o.lease_ms for name, o in options.items()}, None)
+            self._worker.store.serve(servings(options), None)
         return self._worker, self._executor
 
     def _definitions(self) -> dict[str, Definition]:
