@@ -31,6 +31,11 @@ class Witness(Judge):
         else:
             super()._changed_at_rest(c, verb)
 
+    def _renewed(self, c: Change, verb: str, actor) -> None:
+        asked_to_stop = verb == "cancel" and c.old == c.new
+        if not asked_to_stop:
+            super()._renewed(c, verb, actor)
+
     def _deleted(self, c: Change, verb: str, actor) -> None:
         if verb == "purge":
             assert c.old.rest in ("done", "dead", "cancelled"), "what isn't finished was purged"
