@@ -1,4 +1,4 @@
-"""Worlds in which people retry, hurry and purge at any moment, and may be killed at it. Cancelling is in every world."""
+"""Worlds in which people retry, hurry and purge at any moment, and may be killed at it; all worlds cancel."""
 
 import pytest
 
