@@ -316,8 +316,8 @@ def test_a_list_shows_the_nearest_due_then_what_needs_a_person(place):
     assert listed(place, Chosen(queue="slow"), limit=9) == [soon]
     assert listed(place, Chosen(state="held"), limit=9) == [made["held"]]
     assert listed(place, Chosen(key="k"), limit=9) == [gone]
-    held_by = running(place)
-    assert listed(place, Chosen(state="running"), limit=9) == [held_by]
+    assert running(place) in listed(place, Chosen(state="running"), limit=9)
+    assert not {soon, late, gone} & set(listed(place, Chosen(state="running"), limit=9))
     assert listed(place, Chosen(state="done"), limit=9) == []
 
 

@@ -256,7 +256,7 @@ def _run_now(commands: Any, name: str) -> None:
 
 
 def _cancel(commands: Any, name: str) -> None:
-    _bulk(commands, name, "Cancel waiting, held and dead tasks.")
+    _bulk(commands, name, "Cancel waiting, held and dead tasks. One that runs is asked to stop.")
 
 
 def _purge(commands: Any, name: str) -> None:
