@@ -18,7 +18,7 @@ from nextdue.service import Hook, Service
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
-from nextdue.task import Options, Retry, checked_name, checked_priority
+from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,6 +92,7 @@ class Nextdue:
         time_limit: Duration | None = None,
         keep_result: bool = False,
         aliases: Sequence[str] = (),
+        run_in: RunIn | None = None,
     ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
         """Declare a function as a task: `@nd.task` or `@nd.task(queue="mail", ...)`.
@@ -100,6 +101,7 @@ class Nextdue:
         higher first): defaults for using(). retry: a Retry. lease (s): how long a claim stands without a renewal;
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
         keep_result: keep the returned value in the run history, as JSON. aliases: former names.
+        run_in: "thread" (default), "process", or "loop", where coroutines run, and only they.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -119,11 +121,12 @@ class Nextdue:
         time_limit: Duration | None = None,
         keep_result: Any = False,
         aliases: Any = (),
+        run_in: Any = None,
     ) -> "Task[..., Any]":
         if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
             raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
-        if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise BadDefinition(f"{_place(fn)}: coroutines and generators can't be tasks yet; write a plain function")
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
         if not isinstance(aliases, str | list | tuple):
             raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
         if not isinstance(keep_result, bool):
@@ -137,6 +140,7 @@ class Nextdue:
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
             keep_result=keep_result,
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
+            run_in=_run_in(fn, run_in),
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
@@ -196,6 +200,8 @@ class Nextdue:
         self,
         concurrency: int = 8,
         *,
+        loop: int = 100,
+        processes: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -204,13 +210,16 @@ class Nextdue:
     ) -> Service:
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
-        concurrency: how many tasks at a time. queues: only these. grace (s): what running tasks get at a stop.
+        How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
+        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
         """
         return Service(
             self.path,
             self.open_store,
             self._definitions,
             concurrency=concurrency,
+            loop=loop,
+            processes=processes,
             queues=queues,
             grace=grace,
             once=once,
@@ -359,6 +368,17 @@ def _wants_context(fn: Callable[..., Any]) -> bool:
     """Whether the first parameter is for the Context: it is called ctx or annotated with it."""
     first = next(iter(inspect.signature(fn).parameters.values()), None)
     return first is not None and (first.name == "ctx" or first.annotation in (Context, "Context", "nextdue.Context"))
+
+
+def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:
+    """Where this function runs: a coroutine in the loop and nowhere else, anything else never in the loop."""
+    if not inspect.iscoroutinefunction(fn):
+        if wished == "loop":
+            raise BadDefinition(f'{_place(fn)}: run_in="loop" is for coroutines; write async def, or leave run_in out')
+        return "thread" if wished is None else wished
+    if wished not in (None, "loop"):
+        raise BadDefinition(f"{_place(fn)}: a coroutine runs in the loop, not in a {wished}; leave run_in out")
+    return "loop"
 
 
 def _place(fn: Callable[..., Any]) -> str:
