@@ -123,10 +123,7 @@ class Nextdue:
         aliases: Any = (),
         run_in: Any = None,
     ) -> "Task[..., Any]":
-        if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
-            raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
+        _refuse_what_is_no_function(fn)
         if not isinstance(aliases, str | list | tuple):
             raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
         if not isinstance(keep_result, bool):
@@ -368,6 +365,13 @@ def _wants_context(fn: Callable[..., Any]) -> bool:
     """Whether the first parameter is for the Context: it is called ctx or annotated with it."""
     first = next(iter(inspect.signature(fn).parameters.values()), None)
     return first is not None and (first.name == "ctx" or first.annotation in (Context, "Context", "nextdue.Context"))
+
+
+def _refuse_what_is_no_function(fn: Any) -> None:
+    if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
+        raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
 
 
 def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 from nextdue.executors.call import Context, Definition, Desk, Unfit, indescribable, invoke, raised, returned, timed
 from nextdue.executors.pool import DaemonPool
-from nextdue.executors.watch import Watch, WatchedSelector
+from nextdue.executors.watch import WatchedSelector, watch
 from nextdue.records import Claim, Ending
 
 CLEAN_UP_S = 1.0
@@ -86,7 +86,6 @@ class LoopExecutor:
         self._poked = self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._watch: Watch | None = None
 
     # in the worker's thread
 
@@ -159,15 +158,19 @@ class LoopExecutor:
 
     def _begin(self) -> bool:
         try:
-            selector = WatchedSelector()
-            loop = asyncio.SelectorEventLoop(selector)
-            loop.set_default_executor(DaemonPool())
-            thread = threading.Thread(target=self._main, args=(loop,), name="nextdue-loop", daemon=True)
+            loop = asyncio.SelectorEventLoop(selector := WatchedSelector())
+        except OSError:  # out of descriptors: finished() tries again
+            return False
+        loop.set_default_executor(DaemonPool())
+        thread = threading.Thread(target=self._main, args=(loop,), name="nextdue-loop", daemon=True)
+        try:
             thread.start()
-        except (RuntimeError, OSError):  # out of memory or descriptors, or the interpreter ends: tried again later
+        except RuntimeError:  # out of memory, or the interpreter ends
+            loop.close()
             return False
         self._loop, self._thread = loop, thread
-        self._watch = Watch(selector, thread, lambda: self._names(loop))
+        with contextlib.suppress(RuntimeError):  # the same; without a watch it works all the same
+            watch(selector, thread, lambda: self._names(loop))
         return True
 
     def _call(self, fn: Callable[..., object], *args: object) -> None:
@@ -195,7 +198,8 @@ class LoopExecutor:
         if run is None:
             return False
         run.context.mark_lost()
-        self._call(self._interrupt, run)
+        if not run.cut:  # or it is cleaning up
+            self._call(self._interrupt, run)
         self._call(self._admit)
         return True
 

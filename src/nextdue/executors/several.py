@@ -1,6 +1,7 @@
 """All executors of one worker as one: a claim goes to the executor that its task asks for by run_in.
 
-An executor is made when its first claim comes, so a program without coroutines loads no event loop.
+Only those that some task asks for are made, so a program without coroutines loads no event loop. They are made at the
+start of the worker: later the disk may hold another version, or the process may have no descriptors left for an import.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,51 +29,44 @@ class SeveralExecutors:
         wake: Callable[[], None],
         desk: Desk | None = None,
     ) -> None:
-        self._kinds = {name: definition.options.run_in for name, definition in definitions.items()}
-        self.sizes: dict[RunIn, int] = {kind: size for kind, size in sizes.items() if kind in self._kinds.values()}
-        self._definitions, self._wake, self._desk = definitions, wake, desk
-        self._made: dict[RunIn, Executor] = {}
+        used = {definition.options.run_in for definition in definitions.values()}
+        self.sizes: dict[RunIn, int] = {kind: size for kind, size in sizes.items() if kind in used}
+        self._executors: dict[RunIn, Executor] = {}
+        self._of: dict[str, Executor] = {}
+        for kind, size in self.sizes.items():
+            module, name = MAKERS[kind]
+            own = {name: d for name, d in definitions.items() if d.options.run_in == kind}
+            executor = self._executors[kind] = getattr(import_module(module), name)(size, own, wake, desk)
+            self._of.update(dict.fromkeys(own, executor))
 
     def start(self, claim: Claim) -> None:
-        kind = self._kinds[claim.name]
-        executor = self._made.get(kind)
-        if executor is None:
-            module, name = MAKERS[kind]
-            make = getattr(import_module(module), name)
-            own = {name: d for name, d in self._definitions.items() if self._kinds[name] == kind}
-            executor = self._made[kind] = make(self.sizes[kind], own, self._wake, self._desk)
-        executor.start(claim)
+        self._of[claim.name].start(claim)
 
     def finished(self) -> list[Ending]:
-        return [ending for executor in self._made.values() for ending in executor.finished()]
+        return [ending for executor in self._executors.values() for ending in executor.finished()]
 
     def limit_ms(self) -> int | None:
-        limits = [executor.limit_ms() for executor in self._made.values()]
+        limits = [executor.limit_ms() for executor in self._executors.values()]
         return min((ms for ms in limits if ms is not None), default=None)
 
     def cancel(self, claim: Claim) -> None:
-        if (executor := self._of(claim)) is not None:
-            executor.cancel(claim)
+        self._of[claim.name].cancel(claim)
 
     def progress(self) -> list[tuple[Claim, str]]:
-        return [said for executor in self._made.values() for said in executor.progress()]
+        return [said for executor in self._executors.values() for said in executor.progress()]
 
     def waiting(self, kind: RunIn | None = None) -> int:
         """How many claims aren't started yet, in all or in one executor."""
         if kind is not None:
-            return self._made[kind].waiting() if kind in self._made else 0
-        return sum(executor.waiting() for executor in self._made.values())
+            return self._executors[kind].waiting() if kind in self._executors else 0
+        return sum(executor.waiting() for executor in self._executors.values())
 
     def withdraw(self) -> list[Claim]:
-        return [claim for executor in self._made.values() for claim in executor.withdraw()]
+        return [claim for executor in self._executors.values() for claim in executor.withdraw()]
 
     def lose(self, claim: Claim) -> None:
-        if (executor := self._of(claim)) is not None:
-            executor.lose(claim)
+        self._of[claim.name].lose(claim)
 
     def close(self) -> None:
-        for executor in self._made.values():
+        for executor in self._executors.values():
             executor.close()
-
-    def _of(self, claim: Claim) -> Executor | None:
-        return self._made.get(self._kinds[claim.name])

@@ -40,38 +40,38 @@ class WatchedSelector(selectors.DefaultSelector):
         self.left.set()
 
 
-class Watch:
-    """Reports each task that blocks the loop of `thread`, once. `task` names the one that has the loop now.
+def watch(selector: WatchedSelector, thread: threading.Thread, who: Callable[[], str | None]) -> None:
+    """Report from now on each task that blocks the loop of `thread`, once, for as long as that thread lives.
 
-    Ends with that thread.
+    `who` names the task that has the loop at the moment. Raises RuntimeError if there can be no thread for it.
     """
 
-    def __init__(self, selector: WatchedSelector, thread: threading.Thread, task: Callable[[], str | None]) -> None:
-        self._selector, self._thread, self._task = selector, thread, task
-        self._told: set[str] = set()
-        threading.Thread(target=self._work, name="nextdue-watch", daemon=True).start()
-
-    def _work(self) -> None:
-        while self._thread.is_alive():
-            self._selector.left.wait()
-            self._selector.left.clear()
-            self._thread.join(BLOCKED_S)
-            since = self._selector.busy_since
+    def look() -> None:
+        told: set[str] = set()
+        while thread.is_alive():
+            selector.left.wait()
+            selector.left.clear()
+            thread.join(BLOCKED_S)
+            since = selector.busy_since
             if since is None:
                 continue
-            self._thread.join(max(0.0, since + BLOCKED_S - time.monotonic()))
-            if self._selector.busy_since == since and self._thread.is_alive():
-                self._report()
+            thread.join(max(0.0, since + BLOCKED_S - time.monotonic()))
+            if selector.busy_since == since and thread.is_alive():
+                _report(thread, who() or "a coroutine that a task has started beside itself", told)
 
-    def _report(self) -> None:
-        who = self._task() or "a coroutine that a task has started beside itself"
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        place = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "?"
-        name = who.partition(" #")[0]
-        if name not in self._told:
-            self._told.add(name)
-            log.warning(
-                "%s blocks the event loop for over %g s, at %s: all other coroutines stand still. "
-                "Write await asyncio.to_thread(...) for what takes long, or a plain function",
-                who, BLOCKED_S, place,
-            )  # fmt: skip
+    threading.Thread(target=look, name="nextdue-watch", daemon=True).start()
+
+
+def _report(thread: threading.Thread, who: str, told: set[str]) -> None:
+    name = who.partition(" #")[0]
+    if name in told:
+        return
+    told.add(name)
+    frame = sys._current_frames().get(thread.ident or 0)
+    log.warning(
+        "%s blocks the event loop for over %g s, at %s: all other coroutines stand still. "
+        "Write await asyncio.to_thread(...) for what takes long, or a plain function",
+        who,
+        BLOCKED_S,
+        f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "?",
+    )
