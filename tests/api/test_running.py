@@ -51,7 +51,7 @@ def test_a_plain_call_of_a_coroutine_answers_the_coroutine(world, nd):
     async def add(ctx: Context, a: int, b: int = 2) -> tuple[int, int]:
         return a + b, ctx.attempt
 
-    async def main() -> tuple[int, int]:
+    async def main():
         return await add(1)
 
     assert (asyncio.run(main()), asyncio.run(add(1, b=5))) == ((3, 1), (6, 1))

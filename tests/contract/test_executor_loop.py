@@ -42,8 +42,20 @@ class Stage:
         return claim
 
     def ending(self, seconds: float = 10) -> Ending:
-        (ending,) = until(self.executor.finished, seconds)
-        return ending
+        endings: list[Ending] = until(self.executor.finished, seconds)
+        assert len(endings) == 1
+        return endings[0]
+
+    def endings(self, count: int) -> list[Ending]:
+        """So many of them, in their order."""
+        said: list[Ending] = []
+
+        def enough() -> bool:
+            said.extend(self.executor.finished())
+            return len(said) >= count
+
+        until(enough)
+        return said
 
     def run(self, name: str, args: str = "[]") -> Ending:
         self.start(name, args)
@@ -185,14 +197,13 @@ def test_who_is_cancelled_at_its_very_start_ends_too(stage):
         await asyncio.sleep(60)
 
     stage.open(10)
-    ended: list[Ending] = []
     for n in range(500):
         first, second = stage.start("long", f"[{n}]"), stage.start("long", f"[{n}]")
         stage.executor.cancel(first)
         stage.executor.lose(second)
-        until(lambda: ended.extend(stage.executor.finished()) or len(ended) > n)  # noqa: B023
-        assert (ended[-1].claim, ended[-1].kind) == (first, "cancelled")
-    assert (len(ended), stage.executor.waiting(), stage.executor._running) == (500, 0, {})
+        ending = stage.ending()
+        assert (ending.claim, ending.kind) == (first, "cancelled")
+    assert (stage.executor.finished(), stage.executor.waiting(), stage.executor._running) == ([], 0, {})
     until(lambda: not stage.executor._tasks)
 
 
@@ -233,8 +244,7 @@ def test_each_task_has_context_variables_of_its_own(stage):
     stage.open(1)
     for n in range(3):
         stage.start("one", f"[{n}]")
-    ended: list[Ending] = []
-    until(lambda: ended.extend(stage.executor.finished()) or len(ended) == 3)
+    assert len(stage.endings(3)) == 3
     assert heard == ["fresh", "of 0", "fresh", "of 1", "fresh", "of 2"]
 
 
