@@ -87,6 +87,7 @@ class Crew:
             self._last += 1
             claims.append(Claim(self._last, 1, name, f"[{n}]", None, 0, 0, 1, 0, 0))
             self.executor.start(claims[-1])
+        self.executor.limit_ms()  # asked by a worker after its starts
         return claims
 
     def collect(self, count: int = 1) -> list[Ending]:

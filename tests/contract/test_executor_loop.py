@@ -39,6 +39,7 @@ class Stage:
         self._last += 1
         claim = Claim(self._last, 1, name, args, None, 0, 0, 1, 0, 0)
         self.executor.start(claim)
+        self.executor.limit_ms()  # asked by a worker after its starts
         return claim
 
     def ending(self, seconds: float = 10) -> Ending:
@@ -204,7 +205,7 @@ def test_who_is_cancelled_at_its_very_start_ends_too(stage):
         ending = stage.ending()
         assert (ending.claim, ending.kind) == (first, "cancelled")
     assert (stage.executor.finished(), stage.executor.waiting(), stage.executor._running) == ([], 0, {})
-    until(lambda: not stage.executor._tasks)
+    until(lambda: not stage.executor._given_up)
 
 
 def test_a_cancellation_that_nobody_asked_for_is_a_failure(stage):

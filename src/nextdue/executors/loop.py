@@ -41,28 +41,25 @@ async def attempt(run: Run) -> Ending:
     """Run one claim to its ending; never raises."""
     begun = time.monotonic_ns()
     try:
-        ending = await _attempt(run)
-    except BaseException:  # as in call.call
-        ending = indescribable(run.claim)
+        ending = returned(run.definition, run.claim, await invoke(run.definition, run.claim, run.context))
+    except BaseException as exc:  # SystemExit too: it is the task's failure, and must not end the loop
+        try:
+            ending = _raised(run, exc)
+        except BaseException:  # as in call.call
+            ending = indescribable(run.claim)
     return timed(ending, begun)
 
 
-async def _attempt(run: Run) -> Ending:
-    definition, claim, context = run.definition, run.claim, run.context
-    try:
-        result = await invoke(definition, claim, context)
-    except Unfit as unfit:
-        return unfit.ending
-    except asyncio.CancelledError as exc:
+def _raised(run: Run, exc: BaseException) -> Ending:
+    if isinstance(exc, Unfit):
+        return exc.ending
+    if isinstance(exc, asyncio.CancelledError):
         if run.cut:
-            message = f"it ran for over its time limit of {_limit_s(definition):g} s and was cancelled"
-            return Ending(claim, "failed", ran_ms=0, reason="time_limit", message=message)
-        if context.cancelled():
-            return Ending(claim, "cancelled", ran_ms=0, message="its cancellation was asked for")
-        return raised(definition, claim, exc)  # its own doing
-    except BaseException as exc:  # SystemExit too: it is the task's failure, and must not end the loop
-        return raised(definition, claim, exc)
-    return returned(definition, claim, result)
+            message = f"it ran for over its time limit of {_limit_s(run):g} s and was cancelled"
+            return Ending(run.claim, "failed", ran_ms=0, reason="time_limit", message=message)
+        if run.context.cancelled():
+            return Ending(run.claim, "cancelled", ran_ms=0, message="its cancellation was asked for")
+    return raised(run.definition, run.claim, exc)
 
 
 class LoopExecutor:
@@ -81,7 +78,8 @@ class LoopExecutor:
         self._waiting: dict[Claim, Context] = {}
         self._running: dict[Claim, Run] = {}
         self._limited = any(d.options.time_limit_ms is not None for d in definitions.values())
-        self._tasks: set[asyncio.Task[None]] = set()  # a loop alone doesn't keep its tasks alive
+        self._given_up: set[Run] = set()
+        """Kept until they end, since a loop alone doesn't keep its tasks alive."""
         self._plain = contextvars.Context()
         self._poked = self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,8 +89,7 @@ class LoopExecutor:
 
     def start(self, claim: Claim) -> None:
         self._waiting[claim] = Context(claim, self._desk)
-        self._queue.append(claim)
-        self._poke()
+        self._queue.append(claim)  # handed over by the next question, with the rest of its tick
 
     def finished(self) -> list[Ending]:
         endings: list[Ending] = []
@@ -100,11 +97,11 @@ class LoopExecutor:
             endings.append(self._done.popleft())
         if self._limited:
             endings += self._expired()
-        if self._loop is None and self._waiting:
-            self._poke()  # it could not be started when it was needed
+        self._hand_over()
         return endings
 
     def limit_ms(self) -> int | None:
+        self._hand_over()
         if not self._limited:
             return None
         ends = [run.context.ends_at for run in list(self._running.values())]
@@ -148,18 +145,20 @@ class LoopExecutor:
             self._call(self._loop.stop)
             self._thread.join(CLEAN_UP_S * 1.5)  # not for ever: it may be blocked
 
-    def _poke(self) -> None:
-        """Have the loop look into the queue, once for many claims."""
-        if self._loop is None and not self._begin():
-            return
-        if not self._poked:
+    def _hand_over(self) -> None:
+        """Have the loop look into the queue.
+
+        Once for all that a tick has started: each waking of the loop passes the interpreter lock to it and back, which
+        is dearer than the tasks. A worker asks limit_ms() or finished() right after its starts.
+        """
+        if self._queue and not self._poked and (self._loop is not None or self._begin()):
             self._poked = True
             self._call(self._admit)
 
     def _begin(self) -> bool:
         try:
             loop = asyncio.SelectorEventLoop(selector := WatchedSelector())
-        except OSError:  # out of descriptors: finished() tries again
+        except OSError:  # out of descriptors: the next question tries again
             return False
         loop.set_default_executor(DaemonPool())
         thread = threading.Thread(target=self._main, args=(loop,), name="nextdue-loop", daemon=True)
@@ -194,8 +193,12 @@ class LoopExecutor:
 
     def _give_up(self, claim: Claim) -> bool:
         """Take the claim from its coroutine, which is cancelled and loses its slot; False if it has just ended."""
-        run = self._running.pop(claim, None)
+        run = self._running.get(claim)
         if run is None:
+            return False
+        self._given_up.add(run)
+        if self._running.pop(claim, None) is None:
+            self._given_up.discard(run)
             return False
         run.context.mark_lost()
         if not run.cut:  # or it is cleaning up
@@ -229,8 +232,8 @@ class LoopExecutor:
             if self._waiting.pop(claim, None) is None:  # lost or withdrawn between these lines
                 del self._running[claim]
                 continue
-            run.task = self._loop.create_task(self._work(run), context=self._plain.copy())
-            self._tasks.add(run.task)
+            # Without the loop's create_task() and a name to be made up: a quarter of what a task costs here.
+            run.task = asyncio.Task(self._work(run), loop=self._loop, name=claim.name, context=self._plain.copy())
 
     async def _work(self, run: Run) -> None:
         run.begun = True
@@ -239,10 +242,9 @@ class LoopExecutor:
             run.context.ends_at = time.monotonic() + limit_ms / 1000
             self._wake()
         ending = await attempt(run)
-        if run.task is not None:
-            self._tasks.discard(run.task)
         if self._running.pop(run.claim, None) is None:
-            return  # given up meanwhile; its slot is taken
+            self._given_up.discard(run)  # its slot is taken
+            return
         self._end(ending)
         if self._queue:
             self._admit()
@@ -278,14 +280,14 @@ def end(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def _limit_s(definition: Definition) -> float:
-    return (definition.options.time_limit_ms or 0) / 1000
+def _limit_s(run: Run) -> float:
+    return (run.definition.options.time_limit_ms or 0) / 1000
 
 
 def _over(run: Run) -> Ending:
-    limit_ms = run.definition.options.time_limit_ms or 0
     message = (
-        f"it ran for over its time limit of {limit_ms / 1000:g} s and still does: it goes on although it was "
+        f"it ran for over its time limit of {_limit_s(run):g} s and still does: it goes on although it was "
         "cancelled, or the event loop is blocked. Its end will be ignored"
     )
-    return Ending(run.claim, "failed", ran_ms=limit_ms, reason="time_limit", message=message)
+    ran_ms = run.definition.options.time_limit_ms
+    return Ending(run.claim, "failed", ran_ms=ran_ms, reason="time_limit", message=message)
