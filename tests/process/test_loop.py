@@ -9,6 +9,7 @@ from tests.process.harness import Place, until
 PRELUDE = """
 import asyncio
 """
+DEAD = "SELECT 1 FROM nextdue_tasks WHERE state = 'dead' AND name = ?"
 
 
 def test_blocking_the_loop_past_the_lease_is_one_run(place: Place) -> None:
@@ -109,6 +110,40 @@ async def blocking(n: int) -> None:
     ]
     assert "cleaned 1" in place.notes()
     assert worker.lines[1:] == []
+    place.checked()
+
+
+def test_time_limits_are_kept_by_an_otherwise_idle_worker(place: Place) -> None:
+    """F028: cancelled at the limit, or given up a second later if it goes on; nothing else wakes the worker."""
+    place.script(
+        PRELUDE
+        + """
+@nd.task(time_limit=0.3, retry=Retry(limit=1))
+async def long(n: int) -> None:
+    await asyncio.sleep(60)
+
+@nd.task(time_limit=0.3, retry=Retry(limit=1))
+async def hangs(ctx, n: int) -> None:
+    while not ctx.lost():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            note("no")
+    note("lost")
+"""
+    )
+    worker = place.worker()
+    for name, most in (("long", 1.0), ("hangs", 2.5)):
+        begun = time.monotonic()
+        place.does(f"import shop; shop.{name}.enqueue(1)")
+        until(lambda name=name: place.rows(DEAD, name))
+        assert time.monotonic() - begun < most + 0.7
+    assert place.rows("SELECT name, attempts, reason FROM nextdue_tasks ORDER BY id") == [
+        ("long", 1, "time_limit"),
+        ("hangs", 1, "time_limit"),
+    ]
+    assert worker.terminate() == 0
+    assert place.notes() == ["no", "no", "lost"]  # at its limit, and at the end of the worker
     place.checked()
 
 
