@@ -119,6 +119,7 @@ def test_claims_start_in_order_and_no_more_than_there_are_slots(crew):
     time.sleep(0.05)
     assert (crew.begun, crew.executor.waiting()) == ([1, 2], 2)
     crew.free.set()
+    until(lambda: len(crew.begun) == 4)  # without being asked anything meanwhile
     endings = crew.collect(4)
     assert crew.begun == [1, 2, 3, 4]
     assert {e.claim for e in endings} == set(claims)
@@ -163,6 +164,7 @@ def test_what_goes_on_past_its_time_limit_is_given_up_and_its_slot_replaced(crew
     """F028: both slots hang; their endings come from outside, two more get the slots, ctx.lost() is true."""
     hung = crew.start("hang", 1, 2)
     until(lambda: len(crew.contexts) == 2)
+    assert crew.wakes >= 1  # or the worker would sleep past the limit
     assert 0 <= crew.executor.limit_ms() <= 51
     begun = time.monotonic()
     endings = list(crew.collect(2))

@@ -5,6 +5,7 @@ import contextvars
 import functools
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -198,12 +199,19 @@ def test_who_is_cancelled_at_its_very_start_ends_too(stage):
         await asyncio.sleep(60)
 
     stage.open(10)
-    for n in range(500):
-        first, second = stage.start("long", f"[{n}]"), stage.start("long", f"[{n}]")
-        stage.executor.cancel(first)
-        stage.executor.lose(second)
-        ending = stage.ending()
-        assert (ending.claim, ending.kind) == (first, "cancelled")
+    usual = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)
+        for n in range(1000):
+            first, second = stage.start("long", f"[{n}]"), stage.start("long", f"[{n}]")
+            if n % 2:
+                until(lambda: not stage.executor.waiting())
+            stage.executor.cancel(first)
+            stage.executor.lose(second)
+            ending = stage.ending()
+            assert (ending.claim, ending.kind) == (first, "cancelled")
+    finally:
+        sys.setswitchinterval(usual)
     assert (stage.executor.finished(), stage.executor.waiting(), stage.executor._running) == ([], 0, {})
     until(lambda: not stage.executor._given_up)
 
@@ -349,6 +357,7 @@ def test_who_awaits_is_not_named_and_nothing_polls_meanwhile(stage, caplog):
 def test_a_loop_without_a_stop_ends_with_what_it_abandons(stage):
     """close(): what still runs is cancelled and may clean up; generators of coroutines are closed."""
     heard: list[str] = []
+    generators: list[Any] = []  # which nobody else would finish
 
     async def numbers():
         try:
@@ -358,8 +367,8 @@ def test_a_loop_without_a_stop_ends_with_what_it_abandons(stage):
 
     @stage.nd.task
     async def long() -> None:
-        generator = numbers()
-        await anext(generator)
+        generators.append(numbers())
+        await anext(generators[0])
         try:
             heard.append("begun")
             await asyncio.sleep(60)

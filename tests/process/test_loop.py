@@ -1,5 +1,6 @@
 """Coroutines in real workers: leases, stops, deaths, time limits, beside threads."""
 
+import functools
 import os
 import time
 from pathlib import Path
@@ -136,7 +137,7 @@ async def hangs(ctx, n: int) -> None:
     for name, most in (("long", 1.0), ("hangs", 2.5)):
         begun = time.monotonic()
         place.does(f"import shop; shop.{name}.enqueue(1)")
-        until(lambda name=name: place.rows(DEAD, name))
+        until(functools.partial(place.rows, DEAD, name))
         assert time.monotonic() - begun < most + 0.7
     assert place.rows("SELECT name, attempts, reason FROM nextdue_tasks ORDER BY id") == [
         ("long", 1, "time_limit"),
