@@ -23,7 +23,7 @@ from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
-from nextdue.task import Options, Retry, checked_name, checked_priority, rate_ms
+from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms
 from nextdue.tx import awaited
 
 P = ParamSpec("P")
@@ -105,6 +105,7 @@ class Nextdue:
         limit: int | None = None,
         rate: str | None = None,
         aliases: Sequence[str] = (),
+        run_in: RunIn | None = None,
     ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
         """Declare a function as a task: `@nd.task` or `@nd.task(queue="mail", ...)`.
@@ -114,7 +115,8 @@ class Nextdue:
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
         keep_result: keep the returned value, for a day (True) or so long. limit: how many of it, or of each group
         given to using(), run at once in all workers. rate: how often it, or each group, is started at most: "10/m" is
-        one start every 6 s. aliases: former names.
+        one start every 6 s. aliases: former names. run_in: "thread" (default), "process", or "loop", where coroutines
+        run, and only they.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -136,11 +138,9 @@ class Nextdue:
         limit: Any = None,
         rate: Any = None,
         aliases: Any = (),
+        run_in: Any = None,
     ) -> "Task[..., Any]":
-        if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
-            raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
-        if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise BadDefinition(f"{_place(fn)}: coroutines and generators can't be tasks yet; write a plain function")
+        _refuse_what_is_no_function(fn)
         if not isinstance(aliases, str | list | tuple):
             raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
         options = Options(
@@ -154,6 +154,7 @@ class Nextdue:
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
+            run_in=_run_in(fn, run_in),
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
@@ -237,6 +238,8 @@ class Nextdue:
         self,
         concurrency: int = 8,
         *,
+        loop: int = 100,
+        processes: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -245,13 +248,16 @@ class Nextdue:
     ) -> Service:
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
-        concurrency: how many tasks at a time. queues: only these. grace (s): what running tasks get at a stop.
+        How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
+        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
         """
         return Service(
             self.path,
             self.open_store,
             self._definitions,
             concurrency=concurrency,
+            loop=loop,
+            processes=processes,
             queues=queues,
             grace=grace,
             once=once,
@@ -447,6 +453,24 @@ def _wants_context(fn: Callable[..., Any]) -> bool:
     """Whether the first parameter is for the Context: it is called ctx or annotated with it."""
     first = next(iter(inspect.signature(fn).parameters.values()), None)
     return first is not None and (first.name == "ctx" or first.annotation in (Context, "Context", "nextdue.Context"))
+
+
+def _refuse_what_is_no_function(fn: Any) -> None:
+    if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
+        raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
+
+
+def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:
+    """Where this function runs: a coroutine in the loop and nowhere else, anything else never in the loop."""
+    if not inspect.iscoroutinefunction(fn):
+        if wished == "loop":
+            raise BadDefinition(f'{_place(fn)}: run_in="loop" is for coroutines; write async def, or leave run_in out')
+        return "thread" if wished is None else wished
+    if wished not in (None, "loop"):
+        raise BadDefinition(f"{_place(fn)}: a coroutine runs in the loop, not in a {wished}; leave run_in out")
+    return "loop"
 
 
 def _place(fn: Callable[..., Any]) -> str:

@@ -21,6 +21,8 @@ AHEAD_WINDOW_MS = 20
 """A worker claims ahead as many rows as it finished in so long."""
 AHEAD_PATIENCE_MS = 100
 """Rows claimed ahead are given back when nothing finished for so long."""
+STALL_MS = 1_000
+"""An executor that didn't start what it was given gets no more for so long."""
 FAIR_EVERY = 8
 """Every so many claims the oldest due goes first whatever its priority."""
 ALONE_TURN_MS = 60_000

@@ -17,11 +17,12 @@ from nextdue.clock import Duration, duration_ms
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors.call import Definition
-from nextdue.executors.threads import ThreadExecutor
+from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
 from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
+from nextdue.task import RunIn
 from nextdue.worker import Worker, run
 
 log = logging.getLogger("nextdue")
@@ -42,6 +43,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         definitions: Mapping[str, Definition],
         *,
         concurrency: int = 8,
+        loop: int = 100,
+        processes: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -49,10 +52,14 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         hook: Hook | None = None,
         desk: Desk | None = None,
     ) -> None:
-        if type(concurrency) is not int or not 1 <= concurrency <= 1000:
-            raise BadDefinition(f"concurrency must be a whole number from 1 to 1000, not {concurrency!r}")
+        self.sizes: dict[RunIn, int] = {
+            "thread": _size("concurrency", concurrency, 1000),
+            "loop": _size("loop", loop, 10_000),
+            "process": _size("processes", (os.cpu_count() or 1) if processes is None else processes, 1000),
+        }
+        """How many tasks run at a time, for each way of running them."""
         self.path, self._make_store, self._definitions = path, make_store, definitions
-        self._concurrency, self._once, self._exclusive = concurrency, once, exclusive
+        self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
         self._hook = hook
         self._desk = desk or Desk(path, make_store)
@@ -72,12 +79,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             if self._exclusive:
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
-            executor = ThreadExecutor(self._concurrency, self._definitions, self._wake, self._desk)
+            executor = SeveralExecutors(self.sizes, self._definitions, self._wake, self._desk)
             worker = Worker(
                 store,
                 executor,
                 {name: d.options for name, d in self._definitions.items()},
-                slots={"thread": self._concurrency},
+                slots=executor.sizes or {"thread": 1},
                 random=random.random,
                 queues=self._queues,
                 grace_ms=self._grace_ms,
@@ -199,6 +206,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     async def __aexit__(self, *exc: object) -> None:
         await in_thread(self.stop)
+
+
+def _size(name: str, size: object, most: int) -> int:
+    if type(size) is not int or not 1 <= size <= most:
+        raise BadDefinition(f"{name} must be a whole number from 1 to {most}, not {size!r}")
+    return size
 
 
 def _log_trouble(trouble: StoreError | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition
@@ -13,6 +13,8 @@ from nextdue.errors import BadDefinition
 MAX_NAME = 200
 """The longest name of a task, a queue or a key, in characters."""
 PRIORITIES = range(-100, 101)
+RunIn = Literal["thread", "loop", "process"]
+"""Where a task runs: in a thread, as a coroutine in the event loop, or in a process of its own."""
 
 
 def _is_whole(value: Any) -> bool:
@@ -54,8 +56,9 @@ class GiveUp(Exception):
 
 
 class Cancelled(BaseException):
-    """Raised in a task whose cancellation was asked for, by ctx.progress() or, in a coroutine, at an await.
+    """Raised by ctx.progress() in a task whose cancellation was asked for.
 
+    A coroutine gets asyncio.CancelledError at its await instead, which ends it in the same way.
     No Exception, so that a task that catches those ends all the same. It may clean up and raise it again.
     """
 
@@ -113,10 +116,10 @@ class Options:
     lease_ms: int = 300_000
     time_limit_ms: int | None = None
     keep_result_ms: int | None = None
-    run_in: str = "thread"
     limit: int | None = None
     rate_ms: int | None = None
     aliases: tuple[str, ...] = ()
+    run_in: RunIn = "thread"
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a task's name")
@@ -134,6 +137,8 @@ class Options:
             raise BadDefinition(f"task {self.name}: a rate over 1,000 a second can't be kept")
         if self.time_limit_ms is not None and self.time_limit_ms < 1:
             raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+        if self.run_in not in get_args(RunIn):
+            raise BadDefinition(f'task {self.name}: run_in is "thread", "loop" or "process", not {self.run_in!r}')
         if self.keep_result_ms is not None and self.keep_result_ms < 1:
             raise BadDefinition(f"task {self.name}: keep_result must be over 0; False keeps no results")
 

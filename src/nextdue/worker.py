@@ -26,7 +26,6 @@ PROBE_MS = 50
 """How often and how soon dead neighbours are looked for again after the word of a death."""
 
 
-
 def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
     """What the store must know of the names that are served."""
     return {n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms) for n, o in options.items()}
@@ -71,6 +70,7 @@ class Worker:
         self._kinds = deque(slots)
         self._wanted: str | None = None
         self._asked: set[tuple[int, int]] = set()
+        self._stalled: dict[str, int] = {}
         self._give_up_at: int | None = None
         self._hurry = self._alone_turn = False
         self.id = store.enlist()
@@ -164,6 +164,8 @@ class Worker:
 
     def _free(self, kind: str) -> int:
         """How many more claims of this kind could be started."""
+        if self._stalled and self._now < self._stalled.get(kind, 0):
+            return 0
         if len(self.slots) == 1:
             return max(0, self.slots[kind] - len(self.running))
         return max(0, self.slots[kind] - sum(self._kind(claim) == kind for claim in self.running.values()))
@@ -187,6 +189,7 @@ class Worker:
         if now < self._now:
             # The clock was set back: nothing may wait for an instant that was reached before.
             self._finished.clear()
+            self._stalled.clear()
             self._progress = min(self._progress, now)
             if self._give_up_at is not None:
                 self._give_up_at = min(self._give_up_at, now + self.grace_ms)
@@ -195,7 +198,9 @@ class Worker:
     def _collect(self) -> None:
         endings = self.executor.finished()
         for ending in endings:
-            self._finished.append((self._now, self._kind(ending.claim)))
+            kind = self._kind(ending.claim)
+            self._finished.append((self._now, kind))
+            self._stalled.pop(kind, None)
             self._end(ending)
         if endings:
             self._progress = self._now
@@ -205,6 +210,8 @@ class Worker:
         stale = self._until is None and self._now - self._progress >= due.AHEAD_PATIENCE_MS
         if self.executor.waiting() and (self.stopping or stale):
             for claim in self.executor.withdraw():
+                # An event loop that is blocked, say: it gets no more for a while, unless it shows that it lives.
+                self._stalled[self._kind(claim)] = self._now + due.STALL_MS
                 self._end(Ending(claim, "released"))
         if self.stopping and self._give_up_at is not None and self._now >= self._give_up_at and not self._hurry:
             for claim in list(self.running.values()):
@@ -320,6 +327,7 @@ class Worker:
                 self._hurry = False
                 self._give_up_at = self._now + self.grace_ms
             limits.append(self._give_up_at - self._now)
+        limits += [until - self._now for until in self._stalled.values() if until > self._now]
         if self._deaths:
             limits.append(PROBE_MS)
         return min((max(0, ms) for ms in limits if ms is not None), default=None)

@@ -136,9 +136,8 @@ def another(n): ...
     ("fn", "words"),
     [
         (lambda: None, r"a lambda has no name to be stored under; write @nd.task\(name=...\)"),
-        (coroutine, r"coroutine \(.*test_declaring.py:\d+\): coroutines and generators can't be tasks yet"),
-        (generator, "generator .*write a plain function"),
-        (stream, "stream .*write a plain function"),
+        (generator, r"generator \(.*test_declaring.py:\d+\): a generator can't be a task; write a plain function"),
+        (stream, "stream .*write a plain function or a coroutine"),
         (Callable_, "must be a function, not <class.*wrap it in one written with def"),
         (Callable_(), "must be a function, not <.*Callable_ object"),
         (functools.partial(plain, 1), "must be a function, not functools.partial"),
@@ -151,6 +150,30 @@ def another(n): ...
 def test_what_can_not_be_a_task_is_refused_at_once(nd, fn, words):
     with pytest.raises(BadDefinition, match=words):
         nd.task(fn)
+    assert nd.tasks == {}
+
+
+def test_a_coroutine_runs_in_the_loop_and_a_function_in_threads(nd):
+    assert (nd.task(coroutine).options.run_in, nd.task(plain).options.run_in) == ("loop", "thread")
+    options = [nd.task(name=kind, run_in=kind)(fn).options for kind, fn in (("loop", coroutine), ("process", plain))]
+    assert [o.run_in for o in options] == ["loop", "process"]
+
+
+@pytest.mark.parametrize(
+    ("fn", "run_in", "words"),
+    [
+        (plain, "loop", r'plain \(.*\): run_in="loop" is for coroutines; write async def, or leave run_in out'),
+        (coroutine, "thread", "coroutine .*a coroutine runs in the loop, not in a thread; leave run_in out"),
+        (coroutine, "process", "coroutine .*a coroutine runs in the loop, not in a process"),
+        (plain, "threads", 'task plain: run_in is "thread", "loop" or "process", not \'threads\''),
+        (plain, "", "task plain: run_in is"),
+        (plain, ["thread"], "task plain: run_in is"),
+        (coroutine, 5, "coroutine .*not in a 5"),
+    ],
+)
+def test_where_a_task_can_not_run_is_refused_at_once(nd, fn, run_in, words):
+    with pytest.raises(BadDefinition, match=words):
+        nd.task(run_in=run_in)(fn)
     assert nd.tasks == {}
 
 
@@ -330,7 +353,7 @@ def test_a_former_name_still_runs(world):
         ({"aliases": [5]}, BadDefinition, "an alias must be a str"),
         ({"aliases": None}, BadDefinition, "aliases are a list"),
         ({"quue": "mail"}, TypeError, "'quue'"),
-        ({"run_in": "loop"}, TypeError, "'run_in'"),
+        ({"run_inn": "thread"}, TypeError, "'run_inn'"),
     ],
 )
 def test_options_of_a_task_are_checked_where_they_are_written(nd, options, error, words):

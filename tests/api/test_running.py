@@ -46,6 +46,38 @@ def test_a_plain_call_just_runs_the_function(world, nd):
     assert not world.path.exists()
 
 
+def test_a_plain_call_of_a_coroutine_answers_the_coroutine(world, nd):
+    @nd.task
+    async def add(ctx: Context, a: int, b: int = 2) -> tuple[int, int]:
+        return a + b, ctx.attempt
+
+    async def main():
+        return await add(1)
+
+    assert (asyncio.run(main()), asyncio.run(add(1, b=5))) == ((3, 1), (6, 1))
+    assert not world.path.exists()
+
+
+def test_coroutines_run_snooze_fail_and_keep_results_like_functions(world, nd):
+    @nd.task(keep_result=True, retry=Retry(base=60, jitter=0, limit=2))
+    async def task(ctx: Context, what: str) -> str:
+        await asyncio.sleep(0)
+        match what:
+            case "snooze":
+                raise Snooze("5m")
+            case "fail":
+                raise ValueError("no luck")
+        return what
+
+    done, later, bad = task.enqueue("good"), task.enqueue("snooze"), task.enqueue("fail")
+    world.work()
+    assert [(r.outcome, r.result) for r in done.runs()] == [("done", '"good"')]
+    due = from_ms(world.clock.now() + 5 * MINUTE + 1)
+    assert (later.state, later.view().attempts, later.due) == ("waiting", 0, due)
+    assert (bad.view().reason, bad.view().attempts) == ("ValueError", 1)
+    assert world.run(bad, 61) == "dead"
+
+
 def test_a_plain_call_needs_no_context(nd):
     @nd.task
     def attempt(ctx: Context, n: int) -> tuple[int, int, bool, str, object]:

@@ -22,6 +22,8 @@ MISTAKES = [
     (("worker", "empty"), "empty holds no Nextdue at all"),
     (("worker", "other.db"), "a worker needs the application's code"),
     (("worker", "shop:nd", "-c", "0"), "concurrency"),
+    (("worker", "shop:nd", "--loop", "0"), "loop must be a whole number from 1 to 10000, not 0"),
+    (("worker", "shop:nd", "--processes", "0"), "processes must be a whole number from 1 to 1000, not 0"),
     (("worker", "shop:nd", "-c", "many"), "invalid int value"),
     (("worker", "shop:nd", "-q", "male"), "no task uses a queue 'male'"),
     (("worker", "shop:nd", "-q", ","), "names no queue"),

@@ -41,6 +41,8 @@ def table() -> str:
         ("`keep_result`", f"{options.keep_result}; `True` is {span(app.KEEP_RESULT.total_seconds() * 1000)}"),
         ("`remember`", span(app.REMEMBER.total_seconds() * 1000)),
         ("`concurrency`", f"{default(Nextdue.working, 'concurrency')} threads"),
+        ("`loop`", f"{default(Nextdue.working, 'loop')} coroutines"),
+        ("`processes`", "one for each CPU" if default(Nextdue.working, "processes") is None else "?"),
         ("`grace`", span(grace * 1000)),
         ("claimed at once", f"at most {due.MAX_CLAIMED}"),
         ("run history", f"{store.KEEP_ROWS:,} lines, {span(store.KEEP_MS)}"),

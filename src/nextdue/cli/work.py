@@ -27,6 +27,8 @@ def worker(args: argparse.Namespace) -> int:
     progress = make_progress()
     service = app.working(
         args.concurrency,
+        loop=args.loop,
+        processes=args.processes,
         queues=queues,
         grace=_grace(args.grace),
         once=args.once,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import datetime
+from types import CoroutineType
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -246,39 +247,76 @@ def call(definition: Definition, claim: Claim, context: Context) -> Ending:
         context.begin(definition)
         ending = context.concluded(_call(definition, claim, context))
     except BaseException:  # whatever asks this exception what it is fails too; its slot must live all the same
-        ending = Ending(claim, "failed", ran_ms=0, reason="unknown", message="its exception can't be described")
+        ending = indescribable(claim)
     finally:
         running_in_worker.reset(inside)
-    ran_ms = (time.monotonic_ns() - begun) // 1_000_000
+    return timed(ending, begun)
+
+
+def indescribable(claim: Claim) -> Ending:
+    """The ending of a task whose exception can't even be looked at."""
+    return Ending(claim, "failed", ran_ms=0, reason="unknown", message="its exception can't be described")
+
+
+def timed(ending: Ending, begun_ns: int) -> Ending:
+    """This ending with the time since `begun_ns` (monotonic) as its run time."""
+    ran_ms = (time.monotonic_ns() - begun_ns) // 1_000_000
     return msgspec.structs.replace(ending, ran_ms=ran_ms) if ran_ms else ending
 
 
 def _call(definition: Definition, claim: Claim, context: Context) -> Ending:
-    options = definition.options
+    try:
+        result = invoke(definition, claim, context)
+    except Unfit as exc:
+        return exc.ending
+    except BaseException as exc:  # SystemExit and CancelledError too: they are the task's failures, not ours
+        return raised(definition, claim, exc)
+    if type(result) is CoroutineType:
+        result.close()
+        return _unawaited(claim)
+    return returned(definition, claim, result)
+
+
+class Unfit(Exception):
+    """The stored arguments don't fit the function."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+
+
+def invoke(definition: Definition, claim: Claim, context: Context) -> Any:
+    """What the function answers, a coroutine for one written with async def. Raises Unfit and what it raises."""
     try:
         args, kwargs = definition.signature.decode(claim.args)
     except (BadArguments, BadDefinition) as exc:
-        return Ending(claim, "unfit", ran_ms=0, reason="arguments", message=failure_message(exc))
-    try:
-        result = definition.fn(context, *args, **kwargs) if definition.wants_context else definition.fn(*args, **kwargs)
-    except Snooze as snooze:
-        return Ending(claim, "snoozed", ran_ms=0, delay_ms=snooze.delay_ms)
-    except Cancelled as exc:
+        raise Unfit(Ending(claim, "unfit", ran_ms=0, reason="arguments", message=failure_message(exc))) from None
+    return definition.fn(context, *args, **kwargs) if definition.wants_context else definition.fn(*args, **kwargs)
+
+
+def raised(definition: Definition, claim: Claim, exc: BaseException) -> Ending:
+    """The ending of a task that raised this."""
+    if isinstance(exc, Snooze):
+        return Ending(claim, "snoozed", ran_ms=0, delay_ms=exc.delay_ms)
+    if isinstance(exc, Cancelled):
         return Ending(claim, "cancelled", ran_ms=0, message=failure_message(exc))
-    except BaseException as exc:  # SystemExit and CancelledError too: they are the task's failures, not ours
-        gave_up = isinstance(exc, (GiveUp, *options.retry.give_up))
-        return Ending(
-            claim,
-            "gave_up" if gave_up else "failed",
-            ran_ms=0,
-            delay_ms=exc.delay_ms if isinstance(exc, RetryAfter) else None,
-            reason=options.retry.reason(exc),
-            message=failure_message(exc),
-        )
-    return _done(definition, claim, result)
+    retry = definition.options.retry
+    return Ending(
+        claim,
+        "gave_up" if isinstance(exc, (GiveUp, *retry.give_up)) else "failed",
+        ran_ms=0,
+        delay_ms=exc.delay_ms if isinstance(exc, RetryAfter) else None,
+        reason=retry.reason(exc),
+        message=failure_message(exc),
+    )
 
 
-def _done(definition: Definition, claim: Claim, result: Any) -> Ending:
+def _unawaited(claim: Claim) -> Ending:
+    message = "it returned a coroutine, which nobody awaits, so nothing was done; write its decorator with async def"
+    return Ending(claim, "failed", ran_ms=0, reason="coroutine", message=message)
+
+
+def returned(definition: Definition, claim: Claim, result: Any) -> Ending:
+    """The ending of a task that returned this."""
     if not definition.options.keep_result:
         return Ending(claim, "done", ran_ms=0)
     try:

@@ -118,7 +118,7 @@ class Place:
                 self._open_store(),
                 self._executor,
                 options,
-                slots={kind: 1 for kind in get_args(RunIn)},
+                slots=dict.fromkeys(get_args(RunIn), 1),
                 random=lambda: 0.0,
                 hook=self._hook,
             )
