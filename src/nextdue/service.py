@@ -84,7 +84,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 store,
                 executor,
                 {name: d.options for name, d in self._definitions.items()},
-                slots=executor.sizes or {"thread": 1},
+                slots={**executor.sizes} or {"thread": 1},
                 random=random.random,
                 queues=self._queues,
                 grace_ms=self._grace_ms,

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from nextdue.app import Nextdue
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
 from nextdue.records import Settlement
+from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
 from nextdue.testing.parts import (
@@ -18,7 +19,7 @@ from nextdue.testing.parts import (
     SandboxExecutor,
     SandboxStore,
 )
-from nextdue.worker import Worker
+from nextdue.worker import Worker, servings
 
 SPINS = 1_000
 """So many ticks in a row at one instant, without an ending, are too many."""
