@@ -3,7 +3,7 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
@@ -11,6 +11,7 @@ from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.errors import BadDefinition, KeyTaken
+from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Put, State
@@ -67,6 +68,12 @@ class Nextdue:
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self.caller = Caller(self.path, self.open_store)
         self._service: Service | None = None
+        declared.remember(self)
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """Every task, by each name under which it may be stored."""
+        return self._definitions
 
     def open_store(self) -> SqliteStore:
         """A new connection to the file, which is created if it isn't there."""
@@ -223,8 +230,11 @@ class Nextdue:
         self.working(concurrency, **options).run()
 
     def start(self, concurrency: int = 8, **options: Any) -> None:
-        """Start a worker in a thread of this process, as in the workers of a web server. Again: nothing happens."""
-        if self._service is None or not self._service.alive():
+        """Start a worker in a thread of this process, as in the workers of a web server. Again: nothing happens.
+
+        In a child process that runs tasks nothing happens either: a module may call this while it is imported.
+        """
+        if not declared.in_child() and (self._service is None or not self._service.alive()):
             self._service = self.working(concurrency, **options).start()
 
     def stop(self) -> None:

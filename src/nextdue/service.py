@@ -15,6 +15,7 @@ from types import FrameType
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition, NextdueError, StoreError
+from nextdue.executors import declared
 from nextdue.executors.call import Definition
 from nextdue.executors.threads import ThreadExecutor
 from nextdue.records import Settlement
@@ -63,6 +64,11 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     def open(self) -> Worker:
         """Open the file and take up the work: rows of dead neighbours are given back here."""
+        if declared.in_child():
+            raise BadDefinition(
+                "a child process that runs tasks can't be a worker itself; "
+                'if this is a script, put nd.run() under: if __name__ == "__main__"'
+            )
         store = self._make_store()
         self._ownership = None
         try:
