@@ -21,6 +21,7 @@ from nextdue.errors import NextdueError
 from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition, call
 from nextdue.executors.wire import (
+    PERMIT,
     Begun,
     Cancel,
     Ended,
@@ -45,12 +46,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """The whole of a child process. `permits`: a pipe that holds a byte for each claim that may be started."""
+    """The whole of a child process. `permits`: a pipe of the numbers of the claims that may be started."""
 
     def __init__(self, connection: socket.socket, permits: int) -> None:
         self._connection, self._permits = connection, permits
         self._sending = threading.Lock()
-        self._inbox: deque[Claim] = deque()
+        self._inbox: deque[tuple[int, Claim]] = deque()
         self._arrived = threading.Condition()
         self._cancelled: set[tuple[int, int]] = set()
         self._running: tuple[Claim, Context] | None = None
@@ -68,13 +69,13 @@ class Child:
         poll.register(self._permits, select.POLLIN)
         while True:
             try:
-                permit = os.read(self._permits, 1)
+                permit = os.read(self._permits, PERMIT.size)
             except BlockingIOError:
                 poll.poll()
                 continue
             if not permit or self._over:
                 return
-            self._run(self._next())
+            self._run(self._next(*PERMIT.unpack(permit)))
 
     def tell(self, message: ToWorker) -> None:
         """Say something to the worker; without one there is nothing left to do."""
@@ -94,10 +95,14 @@ class Child:
 
     # running
 
-    def _next(self) -> Claim:
+    def _next(self, number: int) -> Claim:
+        """The claim of this number; those before it were taken back, and word of that may be on its way still."""
         with self._arrived:
-            self._arrived.wait_for(lambda: self._inbox)
-            return self._inbox.popleft()
+            while True:
+                self._arrived.wait_for(lambda: self._inbox)
+                found, claim = self._inbox.popleft()
+                if found == number:
+                    return claim
 
     def _run(self, claim: Claim) -> None:
         context = Context(claim, _Desk(self))
@@ -135,7 +140,9 @@ class Child:
                 return declared.find(name, path)
             except errors.BadDefinition as exc:
                 missing = exc
-        raise missing or errors.BadDefinition(f"the child process was never told where task {name} is declared")
+        raise missing or errors.BadDefinition(
+            f"a child process can't find task {name}, whose function was typed into an interpreter: put it in a file"
+        )
 
     # listening
 
@@ -172,11 +179,12 @@ class Child:
         match message:
             case Run():
                 with self._arrived:
-                    self._inbox.extend(message.claims)
+                    self._inbox.extend(enumerate(message.claims, message.first))
                     self._arrived.notify_all()
             case TakenBack():
-                for _ in range(message.count):
-                    self._inbox.pop()
+                with self._arrived:
+                    while self._inbox and self._inbox[-1][0] >= message.first:
+                        self._inbox.pop()
             case Cancel():
                 self._cancelled.add((message.id, message.token))
                 running = self._running

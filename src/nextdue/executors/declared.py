@@ -79,6 +79,15 @@ def find(name: str, path: str | None) -> Definition:
     )
 
 
+def checked_place(fn: Callable[..., object]) -> None:
+    """Raises BadDefinition for a function that no other process could find: one typed into an interpreter."""
+    if _home(fn.__module__) is None:
+        raise BadDefinition(
+            f'{fn.__qualname__}: run_in="process" needs a function that lies in a file; '
+            "a child process can't find what was typed into an interpreter"
+        )
+
+
 def databases(definitions: Mapping[str, Definition]) -> dict[str, str | None]:
     """For each task the file of the application that declared it; None if no application is known to have."""
     return {
@@ -90,20 +99,14 @@ def databases(definitions: Mapping[str, Definition]) -> dict[str, str | None]:
 def homes(definitions: Mapping[str, Definition]) -> dict[str, list[Home]]:
     """For each task the modules to be imported: its function's own, then those that hold its application.
 
-    Raises BadDefinition for a function that was typed into an interpreter.
+    None for a function that was typed into an interpreter.
     """
     holding = {app: _holders(app) for app in list(_applications)}
     found: dict[str, list[Home]] = {}
     for name, definition in definitions.items():
-        first = definition.fn.__module__
         holders = [word for app in _declaring(name, definition) for word in holding[app]]
-        places = [_home(word) for word in dict.fromkeys([first, *holders])]
-        if places[0] is None:
-            raise BadDefinition(
-                f'task {name}: run_in="process" needs a function that lies in a file; '
-                "a child process can't find what was typed into an interpreter"
-            )
-        found[name] = [place for place in places if place is not None]
+        places = [_home(word) for word in dict.fromkeys([definition.fn.__module__, *holders])]
+        found[name] = [place for place in places if place is not None] if places[0] else []
     return found
 
 
@@ -122,8 +125,10 @@ def _top_level(module: object) -> list[object]:
     return list(ModuleType.__getattribute__(module, "__dict__").values()) if isinstance(module, ModuleType) else []
 
 
-def _home(word: str) -> Home | None:
+def _home(word: str | None) -> Home | None:
     """How a child gets at a module of this process; None for what was typed into an interpreter."""
+    if word is None:
+        return None
     module = sys.modules.get(word)
     file = getattr(module, "__file__", None)
     if word != "__main__":

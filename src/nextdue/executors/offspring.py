@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nextdue.executors.wire import Cancel, Extended, Lines, Run, Setup, TakenBack, ToWorker, send
+from nextdue.executors.wire import PERMIT, Cancel, Extended, Lines, Run, Setup, TakenBack, ToWorker, send
 from nextdue.records import Claim, Ending
 
 ROOM = 1 << 16
@@ -51,7 +51,7 @@ class Offspring:
         """The tasks whose modules it has imported."""
         self.born = time.monotonic()
         self.ready = False
-        self.given = 0
+        self.given = self._number = 0
         self.begun_at = 0.0
         self.ends_at: float | None = None
         """When the time limit of what it runs passes; monotonic seconds."""
@@ -105,26 +105,27 @@ class Offspring:
 
     def give(self, claims: Sequence[Claim]) -> None:
         """Hand over claims: first what they are, then as many permits to start one."""
+        first = self._number + 1
+        self._number += len(claims)
         self.assigned.extend(claims)
         self.given += len(claims)
-        self.say(Run(list(claims)))
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._permits[1], b"." * len(claims))
+        self.say(Run(first, list(claims)))
+        os.write(self._permits[1], b"".join(PERMIT.pack(first + n) for n in range(len(claims))))
 
     def take_back(self) -> list[Claim]:
         """Take back what it hasn't started: whoever reads a permit from the pipe, it or this, has the claim."""
-        count = self._unused_permits()
-        if not count:
+        permits = self._unused_permits()
+        if not permits:
             return []
-        self.given -= count
-        self.say(TakenBack(count))
-        return [self.assigned.pop() for _ in range(count)][::-1]
+        self.given -= len(permits)
+        self.say(TakenBack(permits[0]))
+        return [self.assigned.pop() for _ in permits][::-1]
 
-    def _unused_permits(self) -> int:
+    def _unused_permits(self) -> list[int]:
         try:
-            return len(os.read(self._permits[0], 1 << 16))
+            return [number for (number,) in PERMIT.iter_unpack(os.read(self._permits[0], 1 << 16))]
         except BlockingIOError:
-            return 0
+            return []
 
     # its end
 
@@ -160,7 +161,7 @@ class Offspring:
         how = self._wait(seconds)
         _living.discard(self)
         self.close_descriptors()
-        cut = len(claims) - unused
+        cut = len(claims) - len(unused)
         return claims[:cut], claims[cut:], how
 
     def _end_group(self) -> None:

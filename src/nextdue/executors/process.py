@@ -50,7 +50,6 @@ class ProcessExecutor:
 
     keep_open: the descriptors that every child holds until its end, asked for when one is started; the lock by
     which neighbours see that this worker lives is to be among them. max_tasks: a child is replaced after so many.
-    Raises BadDefinition for a task that no other process could find.
     """
 
     def __init__(
@@ -102,7 +101,9 @@ class ProcessExecutor:
         if self._endings:
             return 0
         moments = [moment for child in self._children + self._leaving for moment in self._moments(child)]
-        if self._queue and len(self._children) < self._size:
+        if self._queue and any(not child.assigned and self._room(child) for child in self._children):
+            return 0
+        if self._too_few():
             moments.append(self._spawn_at)
         nearest = min(moments, default=None)
         return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
@@ -171,8 +172,7 @@ class ProcessExecutor:
 
     def _populate(self) -> None:
         """Start as many children as there are claims for which none is free or on its way."""
-        coming = sum(not child.ready for child in self._children)
-        while len(self._queue) > coming and len(self._children) < self._size and not self._closed:
+        while self._too_few():
             if time.monotonic() < self._spawn_at:
                 return
             try:
@@ -180,7 +180,10 @@ class ProcessExecutor:
             except (OSError, RuntimeError) as exc:  # no memory, no process or no thread more, no interpreter
                 self._not_started(failure_message(exc))
                 return
-            coming += 1
+
+    def _too_few(self) -> bool:
+        coming = sum(not child.ready for child in self._children)
+        return len(self._queue) > coming and len(self._children) < self._size and not self._closed
 
     def _tell(self, child: Offspring, data: bytes | _Answer) -> None:
         self._heard.put((child, data))
@@ -380,7 +383,7 @@ class ProcessExecutor:
 
     def _not_started(self, why: str) -> None:
         """One task fails with the reason; the next child is tried after a pause that doubles."""
-        self._spawn_at = time.monotonic() + min(START_PAUSE_S[0] << min(self._failures, 10), START_PAUSE_S[1])
+        self._spawn_at = time.monotonic() + min(START_PAUSE_S[0] * 2 ** min(self._failures, 10), START_PAUSE_S[1])
         self._failures += 1
         if self._queue:
             message = f"no child process could be started: {why}"

@@ -1,6 +1,7 @@
 """What a worker and its child processes tell each other: lines of JSON over a socket, never pickles."""
 
 import socket
+import struct
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeVar
 
@@ -22,15 +23,16 @@ class Setup(msgspec.Struct, frozen=True, tag="setup", tag_field="is"):
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="is"):
-    """Claims to be run in this order, each when its permit is taken."""
+    """Claims to be run in this order, each when its permit is taken; they are numbered from `first`."""
 
+    first: int
     claims: list[Claim]
 
 
 class TakenBack(msgspec.Struct, frozen=True, tag="taken_back", tag_field="is"):
-    """Forget the last `count` claims: their permits were taken back."""
+    """Forget the claims from this number on: their permits were taken back."""
 
-    count: int
+    first: int
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="is"):
@@ -93,6 +95,8 @@ class Extend(msgspec.Struct, frozen=True, tag="extend", tag_field="is"):
     ms: int
 
 
+PERMIT = struct.Struct("=Q")
+"""A permit to start the claim of this number, in a pipe that both sides read: whoever reads it has the claim."""
 ToChild = Setup | Run | TakenBack | Cancel | Extended
 ToWorker = Ready | Begun | Ended | Said | Extend
 
