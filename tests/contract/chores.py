@@ -11,7 +11,7 @@ from typing import Any
 from nextdue import Cancelled, Context, GiveUp, LeaseLost, Nextdue, Retry, RetryAfter, Snooze
 
 nd = Nextdue(Path(__file__).with_name("never.db"))
-served = []
+served: list[int] = []
 
 
 @nd.task

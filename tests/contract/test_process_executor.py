@@ -21,7 +21,7 @@ from nextdue.executors import process
 from nextdue.executors.process import ProcessExecutor
 from nextdue.records import Claim, Ending
 from tests.contract import chores
-from tests.process.harness import until
+from tests.process.harness import children, over, until
 
 
 class Rig:
@@ -76,23 +76,7 @@ def rig() -> Iterator:
     yield make
     for made in rigs:
         made.executor.close()
-    assert children() == []
-
-
-def children() -> list[int]:
-    """The children of this process, zombies included."""
-    found = []
-    for task in Path("/proc/self/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found
-
-
-def is_over(pid: int) -> bool:
-    """Whether this process has ended; one that nobody has waited for yet is over too."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    assert children(os.getpid()) == []
 
 
 def lines(file: Path) -> list[str]:
@@ -113,10 +97,10 @@ def test_claims_are_run_in_order_and_each_ends_once(rig, tmp_path):
 
 def test_a_child_is_started_when_it_is_needed_and_reused(rig):
     r = rig(4)
-    assert children() == []
-    assert r.run("pid").message == f"GiveUp: {children()[0]} 1"
-    assert r.run("pid").message == f"GiveUp: {children()[0]} 2"
-    assert len(children()) == 1
+    assert children(os.getpid()) == []
+    assert r.run("pid").message == f"GiveUp: {children(os.getpid())[0]} 1"
+    assert r.run("pid").message == f"GiveUp: {children(os.getpid())[0]} 2"
+    assert len(children(os.getpid())) == 1
 
 
 def test_as_many_run_at_once_as_there_are_slots(rig, tmp_path):
@@ -124,7 +108,7 @@ def test_as_many_run_at_once_as_there_are_slots(rig, tmp_path):
     for _ in range(5):
         r.start("hang", str(file))
     r.sees(lambda: len(lines(file)) == 3)
-    assert sorted(map(int, lines(file))) == sorted(children())
+    assert sorted(map(int, lines(file))) == sorted(children(os.getpid()))
     assert r.executor.waiting() == 2
 
 
@@ -147,7 +131,7 @@ def test_a_child_is_replaced_after_its_share(rig):
     told = [(e.message or "").split() for e in r.ended(10)]
     assert [int(n) for _, _, n in told] == [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     assert len({pid for _, pid, _ in told}) == 4
-    r.sees(lambda: len(children()) == 1)
+    r.sees(lambda: len(children(os.getpid())) == 1)
 
 
 @pytest.mark.parametrize("share", [0, -1, 1.5, True, "3"])
@@ -187,9 +171,9 @@ def test_what_a_task_raises_is_its_ending(rig, what, kind, delay_ms, reason):
     r = rig()
     ending = r.run("raises", what)
     assert (ending.kind, ending.delay_ms, ending.reason) == (kind, delay_ms, reason)
-    only = children()
+    only = children(os.getpid())
     assert r.run("noop").kind == "done"
-    assert children() == only
+    assert children(os.getpid()) == only
 
 
 def test_arguments_that_do_not_fit_are_unfit(rig):
@@ -204,7 +188,7 @@ def test_a_time_limit_is_kept_whatever_the_task_does(rig, name):
     """F028: a loop and a call into C that holds the interpreter are killed, and nothing of them runs on."""
     r = rig()
     r.run("noop")
-    old = children()
+    old = children(os.getpid())
     begun = time.monotonic()
     ending = r.run(name)
     took = time.monotonic() - begun
@@ -213,14 +197,14 @@ def test_a_time_limit_is_kept_whatever_the_task_does(rig, name):
     assert 0.5 <= took < 3
     assert ending.ran_ms is not None
     assert 500 <= ending.ran_ms < 3000
-    assert not set(old) & set(children()), "no zombie either"
+    assert not set(old) & set(children(os.getpid())), "no zombie either"
     assert r.run("noop").kind == "done"
 
 
 def test_what_a_killed_task_has_started_ends_too(rig, tmp_path):
     r, file = rig(), tmp_path / "notes"
     assert r.run("starts_another", str(file)).reason == "time_limit"
-    until(lambda: is_over(int(lines(file)[0])), 5)
+    until(lambda: over(int(lines(file)[0])), 5)
 
 
 @pytest.mark.parametrize(
@@ -248,14 +232,14 @@ def test_a_death_is_seen_although_a_fork_of_it_lives(rig, tmp_path):
     r, file = rig(), tmp_path / "notes"
     ending = r.run("leaves_a_fork", str(file))
     assert (ending.kind, (ending.message or "")[-18:]) == ("crashed", "exited with code 3")
-    until(lambda: is_over(int(lines(file)[0])), 5)
+    until(lambda: over(int(lines(file)[0])), 5)
 
 
 def test_a_child_that_is_killed_while_idle_blames_nobody(rig):
     r = rig()
     r.run("noop")
-    os.kill(children()[0], signal.SIGKILL)
-    r.sees(lambda: children() == [])
+    os.kill(children(os.getpid())[0], signal.SIGKILL)
+    r.sees(lambda: children(os.getpid()) == [])
     assert r.run("noop").kind == "done"
     assert len(r.endings) == 2
 
@@ -374,8 +358,8 @@ def test_a_lost_task_is_dead_when_lose_returns(rig, tmp_path):
     begun = time.monotonic()
     r.executor.lose(claim)
     assert time.monotonic() - begun < 0.5
-    assert is_over(int(lines(file)[0]))
-    assert children() == []
+    assert over(int(lines(file)[0]))
+    assert children(os.getpid()) == []
     assert [r.run("noop").kind] == ["done"]
     assert [e.claim is claim for e in r.endings] == [False]
     waiting = [r.start("hang", str(file)), r.start("noop")]
@@ -485,7 +469,7 @@ def test_an_import_that_fails_is_the_task_s_failure_and_tried_again(rig, plugin,
     assert r.run("work").message == "SystemExit: a script without a guard"
     file.write_text(good + "# again")
     assert r.run("work").kind == "done"
-    assert len(children()) == 1
+    assert len(children(os.getpid())) == 1
 
 
 def test_a_path_that_differs_in_the_child_is_told(rig, plugin):
@@ -535,8 +519,8 @@ def test_nothing_is_left_behind(rig, tmp_path):
         begun = time.monotonic()
         r.executor.close()
         assert time.monotonic() - begun < 2
-        assert children() == []
-        assert is_over(int(lines(file)[-1]))
+        assert children(os.getpid()) == []
+        assert over(int(lines(file)[-1]))
     until(lambda: threading.active_count() == threads, 2)
     assert len(os.listdir("/proc/self/fd")) == fds
 
