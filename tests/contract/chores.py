@@ -14,6 +14,17 @@ nd = Nextdue(Path(__file__).with_name("never.db"))
 served: list[int] = []
 
 
+class Desk:
+    """The desk of an application whose store says no to ten seconds."""
+
+    def extend(self, claim: Any, ms: int) -> None:
+        if ms == 10_000:
+            raise LeaseLost("somebody else has it")
+
+
+vars(nd)["desk"] = Desk()
+
+
 @nd.task
 def note(file: str, word: str) -> None:
     """A whole line; no kill can cut it."""
@@ -110,6 +121,7 @@ def extends(ctx: Context, seconds: float) -> None:
 def extends_in_vain(ctx: Context) -> None:
     try:
         ctx.extend(10)
+        raise AssertionError
     except LeaseLost as exc:
         raise GiveUp(f"heard {exc}") from None
 

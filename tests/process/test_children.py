@@ -1,5 +1,6 @@
 """Tasks in child processes, under real workers, signals and deaths."""
 
+import contextlib
 import os
 import signal
 import time
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nextdue.task import Options
+from tests.docs.pages import TOP, blocks
 from tests.process.harness import Place, Program, children, cpu_s, over, switches, until
 
 WORK = """
@@ -93,7 +96,11 @@ def grips() -> None:
     program = worker(place)
     (pid,) = begun(place)
     program.kill()
-    until(lambda: over(pid), 1)
+    try:
+        until(lambda: over(pid), 1)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_no_task_is_retaken_before_its_child_has_ended(place: Place) -> None:
@@ -247,7 +254,7 @@ def good() -> None:
     assert over(first)
     until(lambda: place.one("SELECT count(*) FROM nextdue_tasks WHERE state = 'dead'") == 1)
     assert all(map(over, begun(place, 2)))
-    assert place.rows("SELECT reason, attempts FROM nextdue_tasks") == [("time_limit", 2)]
+    assert place.rows("SELECT reason, attempts FROM nextdue_tasks WHERE name = 'endless'") == [("time_limit", 2)]
     assert program.terminate() == 0
     place.checked()
 
@@ -562,4 +569,15 @@ def test_idle_children_cost_nothing(place: Place) -> None:
     before = [(switches(pid), cpu_s(pid)) for pid in pids]
     time.sleep(2)
     assert [(switches(pid), cpu_s(pid)) for pid in pids] == before
+    assert program.terminate() == 0
+
+
+@pytest.mark.skipif(not hasattr(Options, "run_in"), reason="needs run_in")
+def test_the_page_s_program_does_what_it_says(place: Place) -> None:
+    """docs/processes.md: a script with a task of its own, as it is written there."""
+    (block,) = (block for block in blocks(TOP / "docs" / "processes.md") if block.language == "py")
+    (place.folder / "shop.py").write_text(block.code)
+    program = place.start("shop.py")
+    assert program.says("thumbnails") == "3 thumbnails, made by a child: True"
+    place.empties()
     assert program.terminate() == 0

@@ -14,18 +14,17 @@ import sys
 import threading
 from collections import deque
 from functools import partial
-from itertools import count
 
-from nextdue import errors
-from nextdue.errors import NextdueError
+from nextdue.clock import Duration, duration_ms
+from nextdue.errors import BadDefinition
 from nextdue.executors import declared
-from nextdue.executors.call import Context, Definition, call
+from nextdue.executors.call import Context, Desk, call
+from nextdue.executors.declared import Found
 from nextdue.executors.wire import (
     PERMIT,
     Begun,
     Cancel,
     Ended,
-    Extend,
     Extended,
     Lines,
     Ready,
@@ -55,10 +54,9 @@ class Child:
         self._arrived = threading.Condition()
         self._cancelled: set[tuple[int, int]] = set()
         self._running: tuple[Claim, Context] | None = None
-        self._answers: dict[int, Extended] = {}
-        self._numbers = count(1)
         self._setup: Setup | None = None
-        self._known: dict[str, Definition] = {}
+        self._known: dict[str, Found] = {}
+        self._busy = False
         self._over = False
 
     def work(self) -> None:
@@ -85,14 +83,6 @@ class Child:
         except OSError:
             os._exit(1)
 
-    def ask(self, claim: Claim, ms: int) -> Extended:
-        """Ask the worker for more time, and wait for its answer."""
-        number = next(self._numbers)
-        self.tell(Extend(number, claim.id, claim.token, ms))
-        with self._arrived:
-            self._arrived.wait_for(lambda: number in self._answers)
-            return self._answers.pop(number)
-
     # running
 
     def _next(self, number: int) -> Claim:
@@ -100,37 +90,40 @@ class Child:
         with self._arrived:
             while True:
                 self._arrived.wait_for(lambda: self._inbox)
+                self._busy = True
                 found, claim = self._inbox.popleft()
                 if found == number:
                     return claim
 
     def _run(self, claim: Claim) -> None:
-        context = Context(claim, _Desk(self))
-        self._running = claim, context
-        if (claim.id, claim.token) in self._cancelled:
-            ended = Ended(claim.id, claim.token, "cancelled")
-        else:
-            ended = self._to_its_end(claim, context)
+        if self._over:
+            os._exit(1)  # the worker died just now, so nobody holds the claim
+        ended = self._to_its_end(claim)
         self._running = None
         self._cancelled.discard((claim.id, claim.token))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the user may have closed or replaced it
                 stream.flush()
         self.tell(ended)
+        self._busy = False
 
-    def _to_its_end(self, claim: Claim, context: Context) -> Ended:
+    def _to_its_end(self, claim: Claim) -> Ended:
         proof = claim.id, claim.token
-        definition = self._known.get(claim.name)
-        if definition is None:
+        found = self._known.get(claim.name)
+        if found is None:
             try:
-                definition = self._known[claim.name] = self._find(claim.name)
+                found = self._known[claim.name] = self._find(claim.name)
             except BaseException as exc:  # SystemExit too: a script that calls sys.exit() at its top level
                 return Ended(*proof, "failed", 0, reason="import", message=failure_message(exc))
             self.tell(Begun(*proof))
-        ending = call(definition, claim, context)
+        context = _Context(self, claim, found.desk)
+        self._running = claim, context
+        if proof in self._cancelled:  # looked up only now, so that it is heard either here or by the context
+            return Ended(*proof, "cancelled")
+        ending = call(found.definition, claim, context)
         return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, ending.reason, ending.message, ending.result)
 
-    def _find(self, name: str) -> Definition:
+    def _find(self, name: str) -> Found:
         assert self._setup is not None
         path = self._setup.databases.get(name)
         missing: Exception | None = None
@@ -138,9 +131,9 @@ class Child:
             declared.load(home)
             try:
                 return declared.find(name, path)
-            except errors.BadDefinition as exc:
+            except BadDefinition as exc:
                 missing = exc
-        raise missing or errors.BadDefinition(
+        raise missing or BadDefinition(
             f"a child process can't find task {name}, whose function was typed into an interpreter: put it in a file"
         )
 
@@ -151,8 +144,7 @@ class Child:
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
-            busy = self._running is not None or self._inbox
-            if not poll.poll(SAY_EVERY_MS if busy else None):
+            if not poll.poll(SAY_EVERY_MS if self._busy or self._inbox else None):
                 self._pass_on()
                 continue
             data = self._connection.recv(1 << 16)
@@ -166,7 +158,7 @@ class Child:
     def _end(self) -> None:
         """The worker is gone, or it needs this child no more."""
         self._over = True
-        if self._running is not None:
+        if self._busy:
             os._exit(1)
 
     def _pass_on(self) -> None:
@@ -190,26 +182,23 @@ class Child:
                 running = self._running
                 if running is not None and (running[0].id, running[0].token) == (message.id, message.token):
                     running[1].ask_to_stop()
-            case Extended():
-                with self._arrived:
-                    self._answers[message.number] = message
-                    self._arrived.notify_all()
             case Setup():
                 self._setup = message
                 sys.argv[:], sys.path[:] = message.argv, message.path
 
 
-class _Desk:
-    """call.Desk through the worker: it holds the claim, so it alone writes to the row."""
+class _Context(Context):
+    """The context in a child. By its desk it writes to the store itself; the time limit is the worker's to move."""
 
-    def __init__(self, child: Child) -> None:
+    __slots__ = ("_child",)
+
+    def __init__(self, child: Child, claim: Claim, desk: Desk | None) -> None:
+        super().__init__(claim, desk)
         self._child = child
 
-    def extend(self, claim: Claim, ms: int) -> None:
-        answer = self._child.ask(claim, ms)
-        if answer.error is not None:
-            kind = getattr(errors, answer.error, NextdueError)
-            raise kind(answer.message)
+    def extend(self, more: Duration) -> None:
+        super().extend(more)
+        self._child.tell(Extended(self._claim.id, self._claim.token, duration_ms(more, "extend's time")))
 
 
 def main() -> None:

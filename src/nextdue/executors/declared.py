@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from nextdue.errors import BadDefinition
-from nextdue.executors.call import Definition
+from nextdue.executors.call import Definition, Desk
 
 MAIN = "__nextdue_main__"
 """The name under which a child loads the script: its `if __name__ == "__main__"` part is not run."""
@@ -46,6 +46,13 @@ class Home(msgspec.Struct, frozen=True, array_like=True):
     main: bool = False
 
 
+class Found(NamedTuple):
+    """A task in a child, and the desk of its application, by which it reaches the store."""
+
+    definition: Definition
+    desk: Desk | None
+
+
 def remember(application: Application) -> None:
     """An application was made."""
     _applications.add(application)
@@ -61,13 +68,13 @@ def in_child() -> bool:
     return bool(_child)
 
 
-def find(name: str, path: str | None) -> Definition:
+def find(name: str, path: str | None) -> Found:
     """The definition of a task, here and now. Raises BadDefinition if nobody declared it for this database."""
     elsewhere = set()
     for application in list(_applications):
         if name in application.definitions:
             if path is None or str(application.path) == path:
-                return application.definitions[name]
+                return Found(application.definitions[name], getattr(application, "desk", None))
             elsewhere.add(str(application.path))
     if elsewhere:
         raise BadDefinition(

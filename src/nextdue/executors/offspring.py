@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nextdue.executors.wire import PERMIT, Cancel, Extended, Lines, Run, Setup, TakenBack, ToWorker, send
+from nextdue.executors.wire import PERMIT, Lines, Run, TakenBack, ToChild, ToWorker, send
 from nextdue.records import Claim, Ending
 
 ROOM = 1 << 16
@@ -87,7 +87,7 @@ class Offspring:
 
     # giving and taking
 
-    def say(self, *messages: Setup | Run | TakenBack | Cancel | Extended) -> None:
+    def say(self, *messages: ToChild) -> None:
         """Tell it something. One that lives and takes nothing is killed; of one that is dead the end will be heard."""
         try:
             send(self._connection, *messages)

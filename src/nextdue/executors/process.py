@@ -8,20 +8,18 @@ to the children only hand over what they hear.
 
 import contextlib
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 
 import msgspec
 
-from nextdue.errors import BadDefinition, NextdueError
+from nextdue.errors import BadDefinition
 from nextdue.executors import declared
 from nextdue.executors.call import Definition, Desk
 from nextdue.executors.offspring import Offspring
-from nextdue.executors.wire import Begun, Cancel, Ended, Extend, Extended, Ready, Said, Setup, ToWorker
+from nextdue.executors.wire import Begun, Cancel, Ended, Extended, Ready, Said, Setup, ToWorker
 from nextdue.records import Claim, Ending
 from nextdue.task import failure_message
 
@@ -37,17 +35,10 @@ START_PAUSE_S = (1, 60)
 """First and longest pause after a child that couldn't be started."""
 
 
-class _Answer(NamedTuple):
-    """What became of a child's wish for more time."""
-
-    claim: Claim
-    ms: int
-    message: Extended
-
-
 class ProcessExecutor:
     """ports.Executor by child processes. `wake` is called from a thread whenever a child has said something.
 
+    desk: taken like those of other executors, and not used: a child writes by its own application's, at once.
     keep_open: the descriptors that every child holds until its end, asked for when one is started; the lock by
     which neighbours see that this worker lives is to be among them. max_tasks: a child is replaced after so many.
     """
@@ -64,13 +55,13 @@ class ProcessExecutor:
     ) -> None:
         if max_tasks is not None and (type(max_tasks) is not int or max_tasks < 1):
             raise BadDefinition(f"max_tasks must be a whole number from 1, or None, not {max_tasks!r}")
-        self._size, self._definitions, self._wake, self._desk = size, definitions, wake, desk
+        self._size, self._definitions, self._wake = size, definitions, wake
         self._keep_open, self._max_tasks = keep_open, max_tasks
         self._homes, self._databases = declared.homes(definitions), declared.databases(definitions)
         self._queue: deque[Claim] = deque()
         self._children: list[Offspring] = []
         self._leaving: list[Offspring] = []
-        self._heard: SimpleQueue[tuple[Offspring, bytes | _Answer]] = SimpleQueue()
+        self._heard: SimpleQueue[tuple[Offspring, bytes]] = SimpleQueue()
         self._endings: list[Ending] = []
         self._said: dict[Claim, str] = {}
         self._cancelling: set[Claim] = set()
@@ -185,7 +176,7 @@ class ProcessExecutor:
         coming = sum(not child.ready for child in self._children)
         return len(self._queue) > coming and len(self._children) < self._size and not self._closed
 
-    def _tell(self, child: Offspring, data: bytes | _Answer) -> None:
+    def _tell(self, child: Offspring, data: bytes) -> None:
         self._heard.put((child, data))
         if not self._closed:
             self._wake()
@@ -245,12 +236,10 @@ class ProcessExecutor:
             while any(child in self._children or child in self._leaving for child in children):
                 self._hear(*self._heard.get(timeout=max(0.001, end - time.monotonic())))
 
-    def _hear(self, child: Offspring, data: bytes | _Answer) -> None:
+    def _hear(self, child: Offspring, data: bytes) -> None:
         if child not in self._children and child not in self._leaving:
             return
-        if isinstance(data, _Answer):
-            self._extended(child, data)
-        elif not data:
+        if not data:
             self._bury(child)
         else:
             try:
@@ -282,9 +271,9 @@ class ProcessExecutor:
                 self._begin_next(child)
             case Said():
                 self._said[claim] = message.text
-            case Extend():
-                work = (child, claim, message)
-                threading.Thread(target=self._extend, args=work, name="nextdue-extend", daemon=True).start()
+            case Extended():
+                if child.ends_at is not None:
+                    child.ends_at = max(child.ends_at, time.monotonic() + message.ms / 1000)
             case Ended():
                 child.assigned.popleft()
                 self._end(message.ending(claim))
@@ -309,26 +298,6 @@ class ProcessExecutor:
             self._dropped.discard(ending.claim)
         else:
             self._endings.append(ending)
-
-    # more time
-
-    def _extend(self, child: Offspring, claim: Claim, wish: Extend) -> None:
-        """In a thread of its own, since the store may keep it waiting."""
-        message = Extended(wish.number)
-        try:
-            if self._desk is not None:
-                self._desk.extend(claim, wish.ms)
-        except NextdueError as exc:
-            message = Extended(wish.number, type(exc).__name__, str(exc))
-        except Exception as exc:
-            message = Extended(wish.number, NextdueError.__name__, failure_message(exc))
-        self._tell(child, _Answer(claim, wish.ms, message))
-
-    def _extended(self, child: Offspring, answer: _Answer) -> None:
-        current = child.assigned[0] if child.assigned else None
-        if answer.message.error is None and current is answer.claim and child.ends_at is not None:
-            child.ends_at = max(child.ends_at, time.monotonic() + answer.ms / 1000)
-        child.say(answer.message)
 
     # limits and deaths
 

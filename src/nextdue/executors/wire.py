@@ -42,14 +42,6 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="is"):
     token: int
 
 
-class Extended(msgspec.Struct, frozen=True, tag="extended", tag_field="is"):
-    """The answer to Extend: an error's class and text, or None."""
-
-    number: int
-    error: str | None = None
-    message: str = ""
-
-
 class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="is"):
     """The child is up."""
 
@@ -86,10 +78,9 @@ class Said(msgspec.Struct, frozen=True, tag="said", tag_field="is"):
     text: str
 
 
-class Extend(msgspec.Struct, frozen=True, tag="extend", tag_field="is"):
-    """The running task asks for more time."""
+class Extended(msgspec.Struct, frozen=True, tag="extended", tag_field="is"):
+    """The running task has got more time from the store: its time limit moves too."""
 
-    number: int
     id: int
     token: int
     ms: int
@@ -97,8 +88,8 @@ class Extend(msgspec.Struct, frozen=True, tag="extend", tag_field="is"):
 
 PERMIT = struct.Struct("=Q")
 """A permit to start the claim of this number, in a pipe that both sides read: whoever reads it has the claim."""
-ToChild = Setup | Run | TakenBack | Cancel | Extended
-ToWorker = Ready | Begun | Ended | Said | Extend
+ToChild = Setup | Run | TakenBack | Cancel
+ToWorker = Ready | Begun | Ended | Said | Extended
 
 _encoder = msgspec.json.Encoder()
 
