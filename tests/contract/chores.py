@@ -76,6 +76,18 @@ def grips() -> None:
     sum(range(10**15))
 
 
+@nd.task
+def grips_a_while(file: str) -> None:
+    note(file, "begun")
+    sum(range(7 * 10**7))
+
+
+@nd.task
+def leaves_its_group(file: str) -> None:
+    os.setpgid(0, os.getpgid(os.getppid()))
+    hang.definition.fn(file)
+
+
 @nd.task(time_limit=0.5)
 def starts_another(file: str) -> None:
     note(file, str(subprocess.Popen(["sleep", "60"]).pid))

@@ -154,6 +154,20 @@ def test_large_arguments_for_many_do_not_stop_the_worker(rig):
     assert {e.kind for e in r.ended(60)} == {"done"}
 
 
+def test_a_child_that_can_not_listen_is_not_filled(rig, tmp_path):
+    """The worker's loop renews leases: it must never wait for a child."""
+    r, file = rig(), tmp_path / "notes"
+    r.run("noop")
+    r.start("grips_a_while", str(file))
+    r.sees(lambda: lines(file))
+    begun = time.monotonic()
+    for _ in range(20):
+        r.start("tells", "x" * 500_000)
+        r.executor.finished()
+    assert time.monotonic() - begun < 0.7, "SEND_LIMIT_S wasn't reached"
+    assert {e.kind for e in r.ended(22)} == {"done"}
+
+
 @pytest.mark.parametrize(
     ("what", "kind", "delay_ms", "reason"),
     [
@@ -366,6 +380,14 @@ def test_a_lost_task_is_dead_when_lose_returns(rig, tmp_path):
     r.executor.lose(waiting[1])
     r.executor.lose(waiting[0])
     assert r.executor.waiting() == 0
+
+
+def test_a_task_that_leaves_its_process_group_is_killed_too(rig, tmp_path):
+    r, file = rig(), tmp_path / "notes"
+    claim = r.start("leaves_its_group", str(file))
+    r.sees(lambda: lines(file))
+    r.executor.lose(claim)
+    assert over(int(lines(file)[0]))
 
 
 # more time

@@ -19,7 +19,7 @@ from nextdue.executors.wire import PERMIT, Lines, Run, TakenBack, ToChild, ToWor
 from nextdue.records import Claim, Ending
 
 ROOM = 1 << 16
-"""So many bytes of arguments may be under way to a child that is busy; more could fill its socket."""
+"""The most arguments (characters) under way to a busy child: if it holds its interpreter, its socket must take them."""
 SEND_LIMIT_S = 1
 """A child that takes nothing for so long is killed."""
 _ROOT = str(Path(__file__).parents[2])
@@ -40,7 +40,8 @@ os.register_at_fork(after_in_child=_let_go_in_fork)
 class Offspring:
     """A running child. Made, and used, by the worker's thread alone: on Linux it dies with the thread that made it.
 
-    `heard` is told from a thread of its own: pieces of what the child says, and b"" when it has ended. Raises OSError.
+    `heard` is told from a thread of its own: pieces of what the child says, and b"" when it has ended. Raises OSError
+    and RuntimeError if there can be no process or no thread more.
     """
 
     def __init__(self, keep_open: Sequence[int], heard: Callable[["Offspring", bytes], None]) -> None:
@@ -74,7 +75,13 @@ class Offspring:
             theirs.close()
         self.pid = self._process.pid
         _living.add(self)
-        threading.Thread(target=self._listen, args=(heard,), name=f"nextdue-child-{self.pid}", daemon=True).start()
+        listener = threading.Thread(target=self._listen, args=(heard,), name=f"nextdue-child-{self.pid}", daemon=True)
+        try:
+            listener.start()
+        except RuntimeError:
+            self.kill()
+            self.bury(1)
+            raise
 
     def _listen(self, heard: Callable[["Offspring", bytes], None]) -> None:
         data = b"-"
@@ -96,12 +103,15 @@ class Offspring:
         except OSError:
             self.kill()
 
-    def room(self, most: int) -> int:
-        """How many claims more it may be given so that it has `most`."""
-        if not self.ready or self.killed_at is not None:
-            return 0
-        under_way = sum(len(claim.args) for claim in self.assigned)
-        return max(0, most - len(self.assigned)) if under_way < ROOM else 0
+    def fits(self, claim: Claim, others: Sequence[Claim], most: int) -> bool:
+        """Whether it may have this claim beside those that it has and is about to get, `most` in all.
+
+        A large one it gets only when it has none.
+        """
+        held = [*self.assigned, *others]
+        if len(held) >= most:
+            return False
+        return not held or sum(len(c.args) for c in held) + len(claim.args) <= ROOM
 
     def give(self, claims: Sequence[Claim]) -> None:
         """Hand over claims: first what they are, then as many permits to start one."""
@@ -144,8 +154,9 @@ class Offspring:
 
     def _kill_group(self) -> None:
         if self._process.returncode is None:  # not reaped, so that the number is still its own
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):  # it may have left its group
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(self.pid, signal.SIGKILL)
 
     def bury(self, seconds: float) -> tuple[list[Claim], list[Claim], str | None]:
         """After its end was heard: the claims it had started, those it hadn't, and how it ended; no zombie is left.

@@ -74,10 +74,7 @@ class ProcessExecutor:
 
     def start(self, claim: Claim) -> None:
         self._queue.append(claim)
-        idle = next((child for child in self._children if not child.assigned and self._room(child)), None)
-        if idle is not None:
-            self._give(idle, 1)
-        else:
+        if not any(self._give(child, 1) for child in self._idle()):
             self._populate()
 
     def finished(self) -> list[Ending]:
@@ -92,7 +89,7 @@ class ProcessExecutor:
         if self._endings:
             return 0
         moments = [moment for child in self._children + self._leaving for moment in self._moments(child)]
-        if self._queue and any(not child.assigned and self._room(child) for child in self._children):
+        if self._queue and self._idle():
             return 0
         if self._too_few():
             moments.append(self._spawn_at)
@@ -126,6 +123,7 @@ class ProcessExecutor:
         claims = [claim for child in self._children for claim in child.take_back()]
         free = self._free()
         claims += list(self._queue)[free:]
+        self._cancelling.difference_update(claims)
         self._queue = deque(list(self._queue)[:free])
         return claims
 
@@ -183,7 +181,7 @@ class ProcessExecutor:
 
     def _share(self) -> None:
         """Idle children first; then those that work get some of what nobody else is free for."""
-        idle = [child for child in self._children if not child.assigned and self._room(child)]
+        idle = self._idle()
         for child in self._children if len(self._queue) < len(idle) else ():
             if len(child.assigned) > 1:
                 self._queue.extend(child.take_back())
@@ -197,17 +195,25 @@ class ProcessExecutor:
         self._retire()
 
     def _give(self, child: Offspring, most: int) -> int:
-        count = min(most, self._room(child), len(self._queue))
-        if count > 0:
-            idle = not child.assigned
-            child.give([self._queue.popleft() for _ in range(count)])
+        """Give it up to `most` claims of the queue; answers how many."""
+        idle = not child.assigned
+        claims: list[Claim] = []
+        while self._queue and len(claims) < most and self._may_have(child, self._queue[0], claims):
+            claims.append(self._queue.popleft())
+        if claims:
+            child.give(claims)
             if idle:
                 self._begin_next(child)
-        return count
+        return len(claims)
 
-    def _room(self, child: Offspring) -> int:
-        room = child.room(CHUNK)
-        return room if self._max_tasks is None else min(room, self._max_tasks - child.given)
+    def _may_have(self, child: Offspring, claim: Claim, others: Sequence[Claim]) -> bool:
+        """Beside what it has, and these others."""
+        if child.killed_at is not None or (self._max_tasks and child.given + len(others) >= self._max_tasks):
+            return False
+        return child.fits(claim, others, CHUNK)
+
+    def _idle(self) -> list[Offspring]:
+        return [child for child in self._children if not child.assigned and child.ready and child.killed_at is None]
 
     def _retire(self) -> None:
         for child in [c for c in self._children if c.given == self._max_tasks and not c.assigned]:
@@ -294,6 +300,7 @@ class ProcessExecutor:
 
     def _end(self, ending: Ending) -> None:
         self._cancelling.discard(ending.claim)
+        self._said.pop(ending.claim, None)
         if ending.claim in self._dropped:
             self._dropped.discard(ending.claim)
         else:
@@ -323,6 +330,9 @@ class ProcessExecutor:
     def _sentence(self, child: Offspring, now: float) -> Ending:
         claim, ran_ms = child.assigned[0], int((now - child.begun_at) * 1000)
         if child.ends_at is not None and child.ends_at <= now:
+            if claim.name not in child.loaded:
+                message = f"its module wasn't imported within {START_LIMIT_S} s and its time limit; it was killed"
+                return Ending(claim, "failed", ran_ms, reason="import", message=message)
             limit_ms = self._definitions[claim.name].options.time_limit_ms or 0
             message = f"it ran for over its time limit of {limit_ms / 1000:g} s; its process was killed"
             return Ending(claim, "failed", ran_ms, reason="time_limit", message=message)
