@@ -425,6 +425,17 @@ def test_a_child_that_can_not_start_fails_one_task_and_pauses(rig, monkeypatch):
     assert time.monotonic() - begun > 0.3
 
 
+def test_a_child_that_is_not_up_in_time_is_killed(rig, monkeypatch, tmp_path):
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o700)
+    monkeypatch.setattr(process, "START_LIMIT_S", 0.3)
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(slow))
+    ending = rig().run("noop")
+    assert (ending.kind, ending.reason) == ("failed", "child_start")
+    assert "wasn't up within 0.3 s" in (ending.message or "")
+
+
 def test_an_interpreter_that_is_not_there_is_told(rig, monkeypatch):
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/nowhere/python")
     ending = rig().run("noop")
@@ -478,6 +489,14 @@ def test_an_import_that_fails_is_the_task_s_failure_and_tried_again(rig, plugin,
     file.write_text(good + "# again")
     assert r.run("work").kind == "done"
     assert len(children(os.getpid())) == 1
+
+
+def test_an_import_that_hangs_ends_at_its_limit(rig, plugin, tmp_path, monkeypatch):
+    nd = plugin("nd = Nextdue(Path(__file__).with_name('a.db'))\n@nd.task(time_limit=0.3)\ndef work() -> None: pass\n")
+    (tmp_path / "plugin.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(process, "START_LIMIT_S", 1)
+    ending = rig(nd=nd).run("work")
+    assert (ending.kind, ending.reason) == ("failed", "import")
 
 
 def test_a_path_that_differs_in_the_child_is_told(rig, plugin):

@@ -581,3 +581,17 @@ def test_the_page_s_program_does_what_it_says(place: Place) -> None:
     assert program.says("thumbnails") == "3 thumbnails, made by a child: True"
     place.empties()
     assert program.terminate() == 0
+
+
+@pytest.mark.skipif(not hasattr(Options, "run_in"), reason="needs run_in")
+def test_a_service_s_children_hold_its_lock(place: Place) -> None:
+    """Law 6: by nd.working(), as users start a worker: neighbours wait for the end of the children too."""
+    place.script(LONG.replace("@nd.task", '@nd.task(run_in="process")'))
+    place.does("import shop; shop.long.enqueue(1)")
+    program = place.worker("processes=1")
+    (pid,) = begun(place)
+    number = program.says("ready").split()[1]
+    held = {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    assert str(place.folder / "shop.db-workers" / number) in held
+    program.kill()
+    until(lambda: over(pid), 2)

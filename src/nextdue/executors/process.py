@@ -358,7 +358,9 @@ class ProcessExecutor:
             if child in group:
                 group.remove(child)
         if not child.ready and not self._closed:
-            self._not_started(f"the child process {how} before it was up")
+            self._not_started(
+                f"the child process wasn't up within {START_LIMIT_S} s" if killed else f"it {how} before it was up"
+            )
 
     def _not_started(self, why: str) -> None:
         """One task fails with the reason; the next child is tried after a pause that doubles."""
