@@ -492,6 +492,11 @@ def square(n):
 def busy(method: str) -> None:
     with multiprocessing.get_context(method).Pool(2) as pool:
         note(method, *pool.map(square, range(4)))
+    other = multiprocessing.get_context(method).Process(target=time.sleep, args=(60,))
+    other.start()
+    other.terminate()
+    other.join()
+    note("terminated", method, other.exitcode)
 
 @nd.task
 def leaves() -> None:
@@ -505,7 +510,7 @@ def leaves() -> None:
     )
     place.does("import shop; shop.busy.enqueue('fork'); shop.busy.enqueue('spawn'); shop.leaves.enqueue()")
     first = worker(place, "3")
-    for line in ("fork 0 1 4 9", "spawn 0 1 4 9", "left"):
+    for line in ("fork 0 1 4 9", "spawn 0 1 4 9", "terminated fork -15", "terminated spawn -15", "left"):
         place.noted(line)
     until(lambda: place.left() == 1)
     left = int(next(line for line in place.notes() if line.startswith("left")).split()[1])

@@ -209,8 +209,7 @@ def main() -> None:
     mine = [connection, permits, *kept]
     for fd in mine:
         os.set_inheritable(fd, False)
-    # A process forked by a task must not keep its worker alive in the eyes of the neighbours, nor hide a death.
-    os.register_at_fork(after_in_child=partial(_close, mine))
+    os.register_at_fork(after_in_child=partial(_leave_to_itself, mine))
     for number in (signal.SIGINT, signal.SIGTERM):
         # The worker decides when a task has to end. No SIG_IGN, which programs started by a task would inherit.
         signal.signal(number, lambda number, frame: None)
@@ -218,7 +217,13 @@ def main() -> None:
     Child(socket.socket(fileno=connection), permits).work()
 
 
-def _close(descriptors: list[int]) -> None:
+def _leave_to_itself(descriptors: list[int]) -> None:
+    """A process forked by a task must not keep its worker alive in the eyes of the neighbours, nor hide a death.
+
+    And signals end it as usual: else multiprocessing could not terminate it, and would wait for ever.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for fd in descriptors:
         with contextlib.suppress(OSError):
             os.close(fd)
