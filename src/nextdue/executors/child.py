@@ -41,6 +41,7 @@ from nextdue.task import failure_message
 
 SAY_EVERY_MS = 1_000
 """How often what a running task says of its progress is passed on."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -209,21 +210,27 @@ def main() -> None:
     mine = [connection, permits, *kept]
     for fd in mine:
         os.set_inheritable(fd, False)
-    os.register_at_fork(after_in_child=partial(_leave_to_itself, mine))
-    for number in (signal.SIGINT, signal.SIGTERM):
+    os.register_at_fork(
+        before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, STOPPING),
+        after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOPPING),
+        after_in_child=partial(_leave_to_itself, mine),
+    )
+    for number in STOPPING:
         # The worker decides when a task has to end. No SIG_IGN, which programs started by a task would inherit.
         signal.signal(number, lambda number, frame: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     Child(socket.socket(fileno=connection), permits).work()
 
 
 def _leave_to_itself(descriptors: list[int]) -> None:
     """A process forked by a task must not keep its worker alive in the eyes of the neighbours, nor hide a death.
 
-    And signals end it as usual: else multiprocessing could not terminate it, and would wait for ever.
+    And signals end it as usual: else multiprocessing could not terminate it, and would wait for ever. They were
+    blocked for the moment of the fork, or one that comes so early would be swallowed by the handlers of the child.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     for fd in descriptors:
         with contextlib.suppress(OSError):
             os.close(fd)
