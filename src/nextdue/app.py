@@ -3,7 +3,7 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
@@ -13,6 +13,7 @@ from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, KeyTaken
+from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
@@ -78,6 +79,12 @@ class Nextdue:
         self.caller.declared = self._definitions
         self.desk = Desk(self.path, self.open_store)
         self._service: Service | None = None
+        declared.remember(self)
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """Every task, by each name under which it may be stored."""
+        return self._definitions
 
     def open_store(self) -> SqliteStore:
         """A new connection to the file, which is created if it isn't there."""
@@ -271,8 +278,11 @@ class Nextdue:
         self.working(concurrency, **options).run()
 
     def start(self, concurrency: int = 8, **options: Any) -> None:
-        """Start a worker in a thread of this process, as in the workers of a web server. Again: nothing happens."""
-        if self._service is None or not self._service.alive():
+        """Start a worker in a thread of this process, as in the workers of a web server. Again: nothing happens.
+
+        In a child process that runs tasks nothing happens either: a module may call this while it is imported.
+        """
+        if not declared.in_child() and (self._service is None or not self._service.alive()):
             self._service = self.working(concurrency, **options).start()
 
     def stop(self) -> None:
@@ -467,6 +477,8 @@ def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:
     if not inspect.iscoroutinefunction(fn):
         if wished == "loop":
             raise BadDefinition(f'{_place(fn)}: run_in="loop" is for coroutines; write async def, or leave run_in out')
+        if wished == "process":
+            declared.checked_place(fn)
         return "thread" if wished is None else wished
     if wished not in (None, "loop"):
         raise BadDefinition(f"{_place(fn)}: a coroutine runs in the loop, not in a {wished}; leave run_in out")

@@ -16,6 +16,7 @@ from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
+from nextdue.executors import declared
 from nextdue.executors.call import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
@@ -73,18 +74,25 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     def open(self) -> Worker:
         """Open the file and take up the work: rows of dead neighbours are given back here."""
+        if declared.in_child():
+            raise BadDefinition(
+                "a child process that runs tasks can't be a worker itself; "
+                'if this is a script, put nd.run() under: if __name__ == "__main__"'
+            )
         store = self._make_store()
         self._ownership = None
         try:
             if self._exclusive:
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
-            executor = SeveralExecutors(self.sizes, self._definitions, self._wake, self._desk)
+            executor = SeveralExecutors(
+                self.sizes, self._definitions, self._wake, self._desk, keep_open=store.lives.descriptors
+            )
             worker = Worker(
                 store,
                 executor,
                 {name: d.options for name, d in self._definitions.items()},
-                slots={**executor.sizes} or {"thread": 1},
+                slots={str(kind): size for kind, size in executor.sizes.items()} or {"thread": 1},
                 random=random.random,
                 queues=self._queues,
                 grace_ms=self._grace_ms,

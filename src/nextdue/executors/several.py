@@ -4,7 +4,7 @@ Only those that some task asks for are made, so a program without coroutines loa
 start of the worker: later the disk may hold another version, or the process may have no descriptors left for an import.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from nextdue.executors.call import Definition, Desk
@@ -28,7 +28,10 @@ class SeveralExecutors:
         definitions: Mapping[str, Definition],
         wake: Callable[[], None],
         desk: Desk | None = None,
+        *,
+        keep_open: Callable[[], Sequence[int]] = tuple,
     ) -> None:
+        """`keep_open` tells the descriptors that child processes hold as long as they live: their worker's lock."""
         used = {definition.options.run_in for definition in definitions.values()}
         self.sizes: dict[RunIn, int] = {kind: size for kind, size in sizes.items() if kind in used}
         self._executors: dict[RunIn, Executor] = {}
@@ -36,7 +39,8 @@ class SeveralExecutors:
         for kind, size in self.sizes.items():
             module, name = MAKERS[kind]
             own = {name: d for name, d in definitions.items() if d.options.run_in == kind}
-            executor = self._executors[kind] = getattr(import_module(module), name)(size, own, wake, desk)
+            more = {"keep_open": keep_open} if kind == "process" else {}
+            executor = self._executors[kind] = getattr(import_module(module), name)(size, own, wake, desk, **more)
             self._of.update(dict.fromkeys(own, executor))
 
     def start(self, claim: Claim) -> None:

@@ -69,6 +69,10 @@ class Lives:
             _release(fd)
         self._mine.clear()
 
+    def descriptors(self) -> list[int]:
+        """The held locks. A child process that runs a task keeps them: the worker isn't dead before its tasks are."""
+        return list(self._mine.values())
+
     def dead(self) -> list[int]:
         """The workers whose lock is free though their file is there."""
         return [worker for worker in self._numbers() if worker not in self._mine and not self.alive(worker)]
