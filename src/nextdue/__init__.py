@@ -17,6 +17,8 @@ A task is a row, and its `due` says when somebody must look at it next. Tasks ma
 the effect and before the mark); make the effect harmless to repeat, as `ctx.replace(path)` does for files.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from nextdue.app import Call, Nextdue, Task
 from nextdue.errors import (
     BadArguments,
@@ -45,6 +47,9 @@ from nextdue.executors.call import Context
 from nextdue.handle import Handle
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
+
+if TYPE_CHECKING:
+    from nextdue.testing import assert_repeatable as assert_repeatable
 
 __all__ = [
     "BadArguments",
@@ -82,7 +87,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    if name == "assert_repeatable":  # only tests need what it needs
+        from nextdue.testing import assert_repeatable
+
+        return assert_repeatable
     if name == "__version__":
         from importlib.metadata import version
 

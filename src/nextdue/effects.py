@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from nextdue.points import point
+
 
 @contextlib.contextmanager
 def replace(
@@ -39,6 +41,7 @@ def replace(
             os.fchmod(fd, os.stat(target).st_mode & 0o7777)
         os.fsync(fd)
         before_rename()
+        point("replace", target)
         os.rename(fresh, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -47,6 +50,7 @@ def replace(
     finally:
         os.close(fd)
     _sync_directory(target.parent)
+    point("replaced", target)
 
 
 def _sync_directory(folder: Path) -> None:

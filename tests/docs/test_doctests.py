@@ -9,7 +9,14 @@ import pytest
 import nextdue
 
 MODULES = [m.name for m in pkgutil.walk_packages(nextdue.__path__, "nextdue.") if m.name != "nextdue.__main__"]
-WITH_EXAMPLES = {"nextdue.app", "nextdue.clock", "nextdue.due", "nextdue.task", "nextdue.testing"}
+WITH_EXAMPLES = {
+    "nextdue.app",
+    "nextdue.clock",
+    "nextdue.due",
+    "nextdue.task",
+    "nextdue.testing.clock",
+    "nextdue.testing.sandbox",
+}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -85,6 +85,7 @@ def test_examples_are_short():
         "inside_a_service",
         "long_task",
         "safe_export",
+        "test_shop",
         "transaction",
         "two_processes",
     }
@@ -122,6 +123,11 @@ def test_long_task(programs):
     script = programs.folder / "long_task.py"
     script.write_text(script.read_text("utf-8").replace("enqueue(3)", "enqueue(1.5)"), "utf-8")
     assert programs.run("long_task.py").splitlines() == ["done in one go", "done after 1 attempt"]
+
+
+def test_test_shop(programs):
+    assert "3 passed" in programs.run("-m", "pytest", "test_shop.py")
+    assert not (programs.folder / "safe_export.db").exists()
 
 
 @pytest.mark.timeout(30)

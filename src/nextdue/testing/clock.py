@@ -2,7 +2,7 @@
 
 
 class FakeClock:
-    """Wall and monotonic time in ms; pass `now` and `monotonic_ms` to a store.
+    """Wall and monotonic time in ms; pass `now` and `monotonic_ms` to a store. The wall clock begins at `start`.
 
     >>> clock = FakeClock()
     >>> clock.advance(1500); clock.step(-1000); clock.now() - FakeClock.START
@@ -11,8 +11,8 @@ class FakeClock:
 
     START = 1_800_000_000_000
 
-    def __init__(self) -> None:
-        self._wall = self.START
+    def __init__(self, start: int = START) -> None:
+        self._wall = start
         self._monotonic = 0
 
     def now(self) -> int:

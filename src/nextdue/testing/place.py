@@ -1,0 +1,146 @@
+"""One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nextdue.app import Nextdue
+from nextdue.errors import BadDefinition
+from nextdue.executors.call import Definition
+from nextdue.records import Settlement
+from nextdue.testing.clock import FakeClock
+from nextdue.testing.crashes import Crashes, Killed
+from nextdue.testing.parts import (
+    Idle,
+    RunUntil,
+    SandboxCaller,
+    SandboxDesk,
+    SandboxExecutor,
+    SandboxStore,
+)
+from nextdue.worker import Worker
+
+SPINS = 1_000
+"""So many ticks in a row at one instant, without an ending, are too many."""
+
+
+class Place:
+    """An application and its worker. `takes_ms`: how long tasks take, by name."""
+
+    def __init__(
+        self,
+        app: Nextdue,
+        path: Path,
+        clock: FakeClock,
+        crashes: Crashes,
+        *,
+        takes_ms: dict[str, int],
+        patience: Callable[[], float],
+        hook: Callable[[Sequence[Settlement]], None],
+        run_until: RunUntil,
+        only: str | None = None,
+    ) -> None:
+        self.app, self.path, self.crashed = app, path, 0
+        self._clock, self._crashes, self._only = clock, crashes, only
+        self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
+        self._worker: Worker | None = None
+        self._executor: SandboxExecutor | None = None
+        self._before: dict[str, Any] | None = None
+
+    # the application
+
+    def redirect(self) -> None:
+        """From now on the application is on the test's file. Raises BadDefinition if a worker of it runs."""
+        app = self.app
+        if app._service is not None and app._service.alive():
+            raise BadDefinition(f"a worker on {app.path} was started in this process; stop() it before the test")
+        self._before = dict(vars(app))
+        caller = SandboxCaller(self.path, self._open_store, self._run_until)
+        caller.declared = app._definitions
+        vars(app).update(
+            path=self.path,
+            open_store=self._open_store,
+            caller=caller,
+            desk=SandboxDesk(self.path, self._open_store),
+            working=lambda *args, **options: Idle(),
+        )
+
+    def restore(self) -> None:
+        """Let go of the test's file and lead the application back to its own, whatever the test made of it."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        try:
+            if self._worker is not None:
+                self._worker.close()
+            self.app.close()
+        finally:
+            for name in ("open_store", "working"):
+                vars(self.app).pop(name, None)
+            vars(self.app).update(before)
+
+    def _open_store(self) -> SandboxStore:
+        app = self.app
+        return SandboxStore(self.path, self._clock, self._crashes, keep_rows=app._keep_rows, keep_ms=app._keep_ms)
+
+    # its worker
+
+    def busy(self) -> bool:
+        """Whether a task's function is running at this moment."""
+        return self._executor is not None and self._executor.busy
+
+    def turn(self) -> tuple[int | None, int | None]:
+        """One tick; in how many ms another one is needed, and in how many something falls due (None: never)."""
+        try:
+            worker, executor = self._live()
+            called = executor.calls
+            limit = worker.tick()
+            if executor.calls > called:  # who knows what it put, and where
+                return 0, None
+            return limit, worker.look_ms()
+        except Killed:
+            self.die()
+            return 0, None
+        except BaseException:
+            self.die()
+            raise
+
+    def _live(self) -> tuple[Worker, SandboxExecutor]:
+        """The worker, knowing all tasks of now, and its executor; new ones if there are none."""
+        definitions = self._definitions()
+        options = {name: d.options for name, d in definitions.items()}
+        if self._worker is None or self._executor is None:
+            self._crashes.reborn()
+            self._executor = SandboxExecutor(
+                definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
+            )
+            self._worker = Worker(
+                self._open_store(), self._executor, options, slots=1, random=lambda: 0.0, hook=self._hook
+            )
+            self.crashed += len(self._worker.recovered)
+        elif options.keys() != self._worker.options.keys():
+            self._worker.options = options
+            self._worker.store.serve({name: o.lease_ms for name, o in options.items()}, None)
+        return self._worker, self._executor
+
+    def _definitions(self) -> dict[str, Definition]:
+        known = self.app._definitions
+        if self._only is None:
+            return known
+        return {name: d for name, d in known.items() if d.options.name == self._only}
+
+    def leave(self) -> None:
+        """The worker is stopped gracefully: what it runs goes back, and no crash is counted."""
+        if self._worker is not None:
+            self._worker.stop(0)
+            while not self._worker.ended():
+                self._worker.tick()
+            self._worker.close()
+            self._worker = None
+
+    def die(self) -> None:
+        """The worker's process is no more: its lock is free, and whatever it held falls due again."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.executor.close()
+            worker.store.close()

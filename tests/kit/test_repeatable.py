@@ -1,0 +1,189 @@
+"""assert_repeatable: a task that bears its worker's death anywhere passes, one that doesn't is told where."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+import nextdue as package
+from nextdue import BadDefinition, Context, GiveUp, Retry, Snooze, assert_repeatable
+
+
+@pytest.fixture
+def mail(nd):
+    @nd.task
+    def mail(to: str) -> None: ...
+
+    return mail
+
+
+def test_a_file_and_a_keyed_task_are_repeatable(nd, mail, tmp_path):
+    file = tmp_path / "a.csv"
+
+    @nd.task
+    def export(ctx: Context, day: str) -> None:
+        with ctx.replace(file) as out:
+            out.write(day)
+        mail.using(key=day).enqueue("ada")
+
+    assert_repeatable(export, ("2026-12-01",))
+    assert_repeatable(export, {"day": "2026-12-01"})
+    assert file.read_text() == "2026-12-01"
+
+
+def test_a_task_without_a_key_is_enqueued_twice(nd, mail):
+    @nd.task
+    def order(n: int) -> None:
+        mail.enqueue("ada")
+
+    with pytest.raises(AssertionError) as caught:
+        assert_repeatable(order, (1,))
+    said = str(caught.value)
+    assert said.startswith("order(1) is not harmless to repeat: its worker died after a task was enqueued (mail)")
+    once, now = said.split("now:")
+    assert once.count("ada") == 1
+    assert now.count("ada") == 2
+
+
+def test_a_file_that_grows_is_found(nd, tmp_path):
+    file = tmp_path / "log.txt"
+
+    @nd.task
+    def append(ctx: Context, line: str) -> None:
+        before = file.read_text() if file.exists() else ""
+        with ctx.replace(file) as out:
+            out.write(before + line)
+
+    with pytest.raises(AssertionError, match=r"died after ctx\.replace renamed a file \(.*log.txt\)"):
+        assert_repeatable(append, ("x",))
+
+
+def test_files_are_as_they_were_before_each_trial(nd, tmp_path):
+    file: Path = tmp_path / "counter"
+    file.write_text("old")
+
+    @nd.task
+    def first_only(ctx: Context) -> None:
+        if file.read_text() == "old":
+            with ctx.replace(file) as out:
+                out.write("new")
+
+    assert_repeatable(first_only)
+    assert file.read_text() == "new"
+
+
+def test_a_state_of_ones_own_with_a_reset_names_the_point(nd, seen):
+    @nd.task
+    def charge(order: int) -> None:
+        seen.append(order)
+
+    with pytest.raises(AssertionError, match="after the task had returned, before its end was written"):
+        assert_repeatable(charge, (1,), state=lambda: list(seen), reset=seen.clear)
+
+
+def test_what_is_lost_between_two_effects_is_found(nd, mail, tmp_path):
+    marker = tmp_path / "sent"
+
+    @nd.task
+    def once(ctx: Context) -> None:
+        if not marker.exists():
+            with ctx.replace(marker):
+                pass
+            mail.enqueue("ada")
+
+    with pytest.raises(AssertionError, match=r"died after ctx\.replace renamed a file") as caught:
+        assert_repeatable(once)
+    assert "'tasks': []" in str(caught.value).split("now:")[1]
+
+
+def test_without_a_reset_two_whole_runs_are_tried_first(nd, seen):
+    @nd.task
+    def charge(order: int) -> None:
+        seen.append(order)
+
+    with pytest.raises(AssertionError, match=r"charge\(order=1\) is not harmless .* after the task had returned"):
+        assert_repeatable(charge, {"order": 1}, state=lambda: list(seen))
+
+
+def test_a_state_that_is_set_and_not_added_to_passes(nd):
+    paid: dict[int, int] = {}
+
+    @nd.task
+    def pay(order: int) -> None:
+        paid[order] = 100
+
+    assert_repeatable(pay, (1,), state=lambda: dict(paid))
+
+
+def test_retries_and_snoozes_are_gone_through(nd):
+    tries: list[int] = []
+
+    @nd.task(retry=Retry(base="1h"))
+    def slow(ctx: Context) -> None:
+        tries.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ValueError
+        if tries[-2:] != [2, 2]:
+            raise Snooze("1 day")
+
+    assert_repeatable(slow)
+
+
+def test_the_same_instant_and_id_in_each_trial(nd, tmp_path):
+    @nd.task
+    def stamp(ctx: Context) -> None:
+        with ctx.replace(tmp_path / "stamp") as out:
+            out.write(f"{ctx.id} {ctx.scheduled_for}")
+        time.sleep(0.002)
+
+    assert_repeatable(stamp)
+
+
+def test_a_task_that_fails_for_good_is_no_candidate(nd):
+    @nd.task
+    def broken(n: int) -> None:
+        raise GiveUp("there is no order 7")
+
+    with pytest.raises(AssertionError, match=r"broken\(7\) ended dead in a single run: GiveUp: there is no order 7"):
+        assert_repeatable(broken, (7,))
+
+
+def test_only_the_task_itself_is_worked_off(nd, seen):
+    @nd.task
+    def child() -> None:
+        seen.append("child")
+
+    @nd.task
+    def parent() -> None:
+        child.using(key="c").enqueue()
+
+    assert_repeatable(parent)
+    assert seen == []
+
+
+def test_it_works_beside_the_sandbox_of_a_test(box, nd, mail):
+    @nd.task
+    def order(n: int) -> None:
+        mail.using(key=str(n)).enqueue("ada")
+
+    waiting = order.enqueue(1)
+    box.assert_repeatable(order, (2,))
+    assert nd.find() == [] or [h.id for h in nd.find()] == [waiting.id]
+    assert box.drain() == {"done": 2}
+
+
+@pytest.mark.parametrize("args", ["a", 1, None])
+def test_arguments_are_a_tuple_or_a_dict(mail, args):
+    with pytest.raises(BadDefinition, match="args are a tuple, or a dict by name"):
+        assert_repeatable(mail, args)
+
+
+def test_a_function_is_no_task():
+    with pytest.raises(BadDefinition, match="takes a task"):
+        assert_repeatable(len, ("a",))  # type: ignore[arg-type]
+
+
+def test_its_name_in_the_package_is_the_same_function():
+    from nextdue.testing import assert_repeatable as inner
+
+    assert package.assert_repeatable is inner
