@@ -80,12 +80,10 @@ def test_random_kills_neither_lose_nor_double_an_order(place: Place) -> None:
     dice = random.Random(seed)
     place.script(PAID)
     place.does("import shop; shop.make(); shop.paid.enqueue_many([(n,) for n in range(150)])")
-    killed = 0
-    while place.left() and killed < 5:
+    for _ in range(2):  # a third kill could be the death of a task that both of these hit
         worker = place.worker("3")
-        time.sleep(dice.uniform(0.02, 0.2))
+        time.sleep(dice.uniform(0.02, 0.3))
         worker.kill()
-        killed += 1
     last = place.worker()
     place.empties()
     assert last.terminate() == 0
