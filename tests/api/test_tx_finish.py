@@ -239,6 +239,27 @@ def test_a_cancellation_asked_for_ends_what_would_go_on(shop, nd):
     assert shop.count() == 0
 
 
+def test_a_wish_for_its_next_life_keeps_its_bound(shop, nd):
+    """on_conflict="extend" while it runs: the latest moment holds for the life that then begins."""
+
+    @nd.task
+    def tidy(ctx, n: int) -> None:
+        with ctx.finish() as tx:
+            shop.seen.append(n)
+            if n == 1:
+                call = tidy.using(key="a", on_conflict="extend", latest="10m", delay="6m", tx=tx)
+                assert not call.enqueue(2).created
+
+    handle = tidy.using(key="a").enqueue(1)
+    shop.work()
+    assert handle.view().due == shop.clock.now() + 360_001
+    shop.clock.advance(300_000)
+    tidy.using(key="a", on_conflict="extend", delay="6m").enqueue(3)
+    assert handle.view().due == shop.clock.now() + 300_000
+    shop.advance("11m")
+    assert shop.seen == [1, 3]
+
+
 def test_a_next_life_that_others_asked_for_begins(shop, nd):
     """A change made during the run is never lost."""
 
@@ -275,7 +296,7 @@ def test_a_result(shop, nd):
     def kept(ctx) -> dict[str, int]:
         with ctx.finish(result={"sent": 3}):
             pass
-        return {}
+        return {"sent": 4}
 
     @nd.task
     def unkept(ctx) -> None:
@@ -285,6 +306,7 @@ def test_a_result(shop, nd):
     first, second = kept.enqueue(), unkept.enqueue()
     shop.work()
     assert [h.runs()[0].result for h in (first, second)] == ['{"sent":3}', None]
+    assert first.result(timeout=0) == {"sent": 3}
 
 
 def test_a_result_that_is_no_json_is_refused_before_the_block(shop, nd):
@@ -304,26 +326,14 @@ def test_the_next_of_its_group_gets_the_slot(shop, nd):
 
     @nd.task(limit=1)
     def work(ctx, n: int) -> None:
-        shop.seen.append(n)
-        with ctx.finish() as tx:
-            tx.execute("UPDATE nextdue_task SET grp = 'g' WHERE id = ?", (ctx.id,))
+        blocked = shop.sql("SELECT count(*) FROM nextdue_task WHERE rest = 'blocked'")[0][0]
+        shop.seen.append((n, blocked))
+        with ctx.finish():
+            pass
 
-    handles = work.enqueue_many([(n,) for n in range(4)])
-    now = shop.clock.now()
-    for place, handle in enumerate(handles[1:]):
-        shop.sql(
-            "UPDATE nextdue_task SET grp = 'g', rest = 'blocked', due = NULL, wished = ? WHERE id = ?",
-            now - 10 * place,
-            handle.id,
-        )
-    blocked = []
-
-    def count(settlements) -> None:
-        blocked.append(shop.sql("SELECT count(*) FROM nextdue_task WHERE rest = 'blocked'")[0][0])
-
-    assert shop.work(slots={"thread": 1}, hook=count) == {"done": 4}
-    assert shop.seen == [3, 2, 0, 1]
-    assert blocked == [1, 0, 0, 0]
+    work.enqueue_many([(n,) for n in range(4)])
+    assert shop.work() == {"done": 4}
+    assert shop.seen == [(0, 3), (1, 2), (2, 1), (3, 0)]
 
 
 def test_each_finish_purges_what_it_adds(shop, world, nd):
@@ -340,6 +350,27 @@ def test_each_finish_purges_what_it_adds(shop, world, nd):
         world.advance("1s", few)
     assert world.sql("SELECT count(*) FROM nextdue_run")[0][0] <= 6
     assert world.count() <= 2
+
+
+def test_results_that_are_kept_do_not_stop_the_purge(world):
+    """F121: they outlive their lines of the history."""
+    few = world.app(keep_runs=5)
+
+    @few.task(keep_result="1h")
+    def work(ctx, n: int) -> int:
+        with ctx.finish(result=n):
+            pass
+        return 0
+
+    handles = work.enqueue_many([(n,) for n in range(20)])
+    world.work(few)
+    assert world.sql("SELECT count(*) FROM nextdue_run")[0][0] <= 6
+    assert [handle.result(timeout=0) for handle in handles] == list(range(20))
+    world.advance("2h")
+    for n in range(20, 40):
+        work.using(delay=1).enqueue(n)
+    world.advance("2s", few)
+    assert world.sql("SELECT count(*) FROM nextdue_result WHERE keep < ?", world.clock.now()) == [(0,)]
 
 
 def test_no_history_is_kept_where_none_is_wanted(world, shop):

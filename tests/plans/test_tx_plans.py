@@ -5,20 +5,22 @@ import re
 import pytest
 
 from nextdue.sqlite.store import SqliteStore
-from nextdue.sqlite.tx import PAGE
-from nextdue.statements import load
+from nextdue.sqlite.tx import SQL
 from tests.plans.test_plans import plan
 
-STATEMENTS = {name: text for name, text in load("nextdue.sqlite", PAGE).items() if not text.startswith("PRAGMA")}
+STATEMENTS = {name: text for name, text in SQL.items() if name.startswith("tx_") and not text.startswith("PRAGMA")}
 BOUNDED = {
     # Two rows from the old end, in the order in which it lies: LIMIT ends it.
     "tx_purge_runs": {"SCAN nextdue_run", "SCAN (subquery-1)"},
+    "tx_purge_kept": {"SCAN nextdue_run", "SCAN (subquery-1)"},
     "tx_tables": {"SCAN sqlite_master"},
     "tx_did": {"SCAN CONSTANT ROW"},
 }
 INDEXES = {
     "tx_unblock": "nextdue_task_group (name=? AND grp=? AND due=? AND wished>?)",
     "tx_purge_tasks": "nextdue_task_gone (gone_at<?)",
+    "tx_purge_results": "nextdue_result_keep (keep<?)",
+    "tx_key": "nextdue_task_key (name=? AND key=?)",
 }
 
 

@@ -63,7 +63,11 @@ def test_killed_at_any_moment_the_rows_are_there_once(stage: str, place: Place) 
     place.empties()
     assert second.terminate() == 0
     assert place.rows("SELECT n, pid FROM orders") == (found or [(7, second.pid)])
-    assert place.notes().count("mail 7") == 1
+    # One mail was put. It may have been sent twice, if the first worker was at it when it was killed.
+    assert place.rows(
+        "SELECT outcome, count(DISTINCT task) FROM nextdue_runs WHERE name = 'mail' AND outcome = 'done'"
+    ) == [("done", 1)]
+    assert 1 <= place.notes().count("mail 7") <= (2 if stage == "after" else 1)
     outcomes = [o for (o,) in place.rows("SELECT outcome FROM nextdue_runs WHERE name = 'paid' ORDER BY ended_ms")]
     assert outcomes == (["done"] if stage == "after" else ["crashed", "done"])
     place.checked()
@@ -76,12 +80,10 @@ def test_random_kills_neither_lose_nor_double_an_order(place: Place) -> None:
     dice = random.Random(seed)
     place.script(PAID)
     place.does("import shop; shop.make(); shop.paid.enqueue_many([(n,) for n in range(150)])")
-    killed = 0
-    while place.left() and killed < 5:
+    for _ in range(2):  # a third kill could be the death of a task that both of these hit
         worker = place.worker("3")
-        time.sleep(dice.uniform(0.02, 0.2))
+        time.sleep(dice.uniform(0.02, 0.3))
         worker.kill()
-        killed += 1
     last = place.worker()
     place.empties()
     assert last.terminate() == 0

@@ -23,7 +23,9 @@ from nextdue.statements import load
 log = logging.getLogger("nextdue")
 
 PAGE = "tx.sql"
-SQL = {**load("nextdue.sqlite", *PAGES), **load("nextdue.sqlite", PAGE)}
+SQL = load("nextdue.sqlite", *PAGES, PAGE)
+CHANGES = frozenset(("replace", "earliest", "extend"))
+"""How a put may change the task that waits under its key."""
 LONG_S = 1.0
 """A block that holds the write lock for longer is warned of: everybody else waits."""
 _ENDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|rollback)\b(?!.*\bto\b)", re.IGNORECASE | re.DOTALL)
@@ -213,19 +215,41 @@ def put(wire: Wire, put: Put, now: int | None) -> Stored:
     """Store one task; it is there when the transaction commits."""
     if put.key is None:
         return Stored(put_many(wire, put, f"[{put.args}]", 1, now)[0], True, "waiting")
-    if put.mode not in ("ignore", "reject"):
-        raise BadTransaction(
-            f'task {put.name}: on_conflict="{put.mode}" can\'t be part of a transaction; put it after the commit'
-        )
     _make_lane(wire, put)
-    params = {"key": put.key, "remember": put.remember_ms, "args": put.args, **_where(put, now)}
-    wire.execute(SQL["tx_put"], params)
-    changed, _ = wire.execute(SQL["tx_did"], {})[0]
-    id, state = wire.execute(SQL["key_state"], {"name": put.name, "key": put.key})[0]
-    return Stored(id, changed == 1, state)
+    params = {
+        **_params(put, now),
+        "key": put.key,
+        "remember": put.remember_ms or 0,
+        "args": put.args,
+        "mode": put.mode,
+        "latest": put.latest_ms,
+    }
+    found = wire.execute(SQL["tx_key"], params)
+    if not found:
+        wire.execute(SQL["tx_put"], params)
+        return Stored(wire.execute(SQL["tx_did"], {})[0][1], True, "waiting")
+    id, before = found[0]
+    if before == "over":
+        wire.execute(SQL["tx_revive"], {**params, "id": id})
+        return Stored(id, True, "waiting")
+    if before == "waiting" and put.mode in CHANGES:
+        wire.execute(SQL["tx_change"], {**params, "id": id})
+    elif before == "running" and (put.mode in CHANGES or put.mode == "again"):
+        wire.execute(SQL["tx_wish"], {**params, "id": id})
+    return Stored(id, False, before)
 
 
-def _where(put: Put, now: int | None) -> Params:
+def put_many(wire: Wire, like: Put, calls: str, count: int, now: int | None) -> range:
+    """Store many tasks that differ in their arguments only; answers their ids."""
+    if not count:
+        return range(0)
+    _make_lane(wire, like)
+    wire.execute(SQL["put_many"], {**_params(like, now), "calls": calls})
+    last = wire.execute(SQL["tx_did"], {})[0][1]
+    return range(last - count + 1, last + 1)
+
+
+def _params(put: Put, now: int | None) -> dict[str, Any]:
     return {
         "queue": put.queue,
         "name": put.name,
@@ -237,16 +261,6 @@ def _where(put: Put, now: int | None) -> Params:
         "grp": put.group,
         "now": now,
     }
-
-
-def put_many(wire: Wire, like: Put, calls: str, count: int, now: int | None) -> range:
-    """Store many tasks that differ in their arguments only; answers their ids."""
-    if not count:
-        return range(0)
-    _make_lane(wire, like)
-    wire.execute(SQL["put_many"], {"calls": calls, **_where(like, now)})
-    _, last = wire.execute(SQL["tx_did"], {})[0]
-    return range(last - count + 1, last + 1)
 
 
 def _make_lane(wire: Wire, put: Put) -> None:
@@ -295,8 +309,8 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     if group is not None:
         wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group})
     purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
-    wire.execute(SQL["tx_purge_runs"], purge)
-    wire.execute(SQL["tx_purge_tasks"], purge)
+    for statement in ("tx_purge_kept", "tx_purge_runs", "tx_purge_results", "tx_purge_tasks"):
+        wire.execute(SQL[statement], purge)
     return itself or others_due is not None or group is not None
 
 

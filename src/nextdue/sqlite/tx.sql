@@ -2,9 +2,11 @@
 -- statements and no temporary objects; the block holds the write lock across returns to Python anyway.
 -- . :now is NULL outside tests, as everywhere.
 -- . Whatever settles shows (id, token).
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
--- :define now coalesce(:now, {clock})
--- :define max 253402300799999
+-- The other words in braces are explained in statements.sql.
+-- :define instant coalesce(:now, {clock})
+-- :define wanted min(coalesce(:due, {instant} + :delay + (:delay > 0)), {max})
+-- :define lane_of (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0)
+-- :define doomed (SELECT max(id) FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2) WHERE ended < {instant} - :keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - :keep_rows)
 
 -- Which file a connection has open, and what its commits are worth.
 -- :name tx_file
@@ -16,20 +18,6 @@ PRAGMA synchronous
 -- Whether our tables are there; asked on a connection of ours.
 -- :name tx_tables
 SELECT 1 FROM sqlite_master WHERE name = 'nextdue_task'
-
--- A task with a key, for on_conflict="ignore" and "reject": who holds the key keeps it, unless it is over.
--- :name tx_put
-INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, expires, grp)
-SELECT l.id, :name, min(coalesce(:due, {now} + :delay + (:delay > 0)), {max}), :key, :args, :remember, {now},
-  min(coalesce(:expires, {now} + :expires_in), {max}), :grp
-FROM nextdue_lane l WHERE l.queue = :queue AND l.name = :name AND l.priority = :priority AND l.alone = 0
-ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
-  lane = excluded.lane, due = excluded.due, rest = NULL, args = excluded.args, remember = excluded.remember,
-  created = excluded.created, attempts = 0, crashes = 0, claims = 0, scheduled_for = NULL, gone_at = NULL,
-  reason = NULL, message = NULL, wished = NULL, again_due = NULL, again_args = NULL, latest = NULL,
-  expires = excluded.expires, grp = excluded.grp
-WHERE nextdue_task.rest IN ('dead', 'cancelled')
-  OR (nextdue_task.rest = 'done' AND nextdue_task.gone_at <= excluded.created)
 
 -- What the last statement did: rows changed, the id of the last row inserted.
 -- :name tx_did
@@ -43,11 +31,11 @@ SELECT t.key, t.grp, t.again_due, t.stop FROM nextdue_task t WHERE t.id = :id AN
 UPDATE nextdue_task SET token = token WHERE id = :id AND token = :token
 
 -- :name tx_extend
-UPDATE nextdue_task SET due = min(max(due, {now} + :ms), {max}) WHERE id = :id AND token = :token
+UPDATE nextdue_task SET due = min(max(due, {instant} + :ms), {max}) WHERE id = :id AND token = :token
 
 -- :name tx_run
 INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, result, worker, keep)
-SELECT id, name, key, claims, scheduled_for, {now} - :ran, {now}, 'done', :result, token >> 32, {now} + :keep
+SELECT id, name, key, claims, scheduled_for, {instant} - :ran, {instant}, 'done', :result, token >> 32, min({instant} + :keep, {max})
 FROM nextdue_task WHERE id = :id AND token = :token AND (:keep_rows > 0 OR :keep IS NOT NULL)
 
 -- Done, and nobody needs its key.
@@ -58,7 +46,7 @@ DELETE FROM nextdue_task WHERE id = :id AND token = :token
 -- :name tx_rest
 UPDATE nextdue_task SET
   due = NULL, rest = 'done', token = NULL, crashes = 0, stop = NULL, progress = NULL,
-  gone_at = min({now} + coalesce(remember, 0), {max}),
+  gone_at = min({instant} + coalesce(remember, 0), {max}),
   lane = coalesce((
     SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
       ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority AND twin.alone = 0
@@ -71,9 +59,9 @@ WHERE id = :id AND token = :token
 UPDATE nextdue_task SET
   due = min(
     coalesce(again_due, {max}),
-    coalesce(:again_due, {now} + :again_delay + (:again_delay > 0), {max}), {max}),
+    coalesce(:again_due, {instant} + :again_delay + (:again_delay > 0), {max}), {max}),
   args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
-  token = NULL, attempts = 0, crashes = 0, scheduled_for = NULL, stop = NULL, progress = NULL, latest = NULL,
+  token = NULL, attempts = 0, crashes = 0, scheduled_for = NULL, stop = NULL, progress = NULL,
   reason = NULL, message = NULL,
   lane = coalesce((
     SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
@@ -89,12 +77,64 @@ WHERE id = (
   WHERE name = :name AND grp = :grp AND due IS NULL AND wished IS NOT NULL AND rest = 'blocked'
   ORDER BY wished, id LIMIT 1)
 
--- Purge at most twice what was settled, as each settling transaction does: history by count and age, then tombstones.
+-- Purge at most twice what was settled, as each settling transaction does: history by count and age, tombstones and
+-- results by their end.
+-- :name tx_purge_kept
+INSERT OR REPLACE INTO nextdue_result(task, result, keep)
+SELECT task, result, keep FROM nextdue_run WHERE id <= {doomed} AND keep > {instant} AND result IS NOT NULL ORDER BY id
+
 -- :name tx_purge_runs
-DELETE FROM nextdue_run WHERE id IN (
-  SELECT id FROM (SELECT id, ended, keep FROM nextdue_run ORDER BY id LIMIT 2)
-  WHERE (ended < {now} - :keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - :keep_rows)
-    AND coalesce(keep, 0) <= {now})
+DELETE FROM nextdue_run WHERE id <= {doomed}
+
+-- :name tx_purge_results
+DELETE FROM nextdue_result WHERE task IN (SELECT task FROM nextdue_result WHERE keep <= {instant} LIMIT 2)
 
 -- :name tx_purge_tasks
-DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2)
+DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_task WHERE gone_at <= {instant} LIMIT 2)
+
+-- A task with a key, by the same cases as nextdue_put_do of caller.sql, which can't be on a user's connection: what holds
+-- the key ('over' may begin a new life), and then one of the four statements below, or none.
+-- :name tx_key
+SELECT id,
+  CASE
+    WHEN token IS NOT NULL THEN 'running'
+    WHEN due IS NOT NULL OR rest = 'blocked' THEN 'waiting'
+    WHEN rest IN ('dead', 'cancelled') THEN 'over'
+    WHEN rest = 'done' AND (gone_at <= {instant} OR :mode NOT IN ('ignore', 'reject')) THEN 'over'
+    ELSE rest END
+FROM nextdue_task WHERE name = :name AND key = :key
+
+-- :name tx_put
+INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, expires, grp)
+VALUES ({lane_of}, :name, {wanted}, :key, :args, :remember, {instant}, min({instant} + :latest, {max}),
+  min(coalesce(:expires, {instant} + :expires_in), {max}), :grp)
+
+-- :name tx_revive
+UPDATE nextdue_task SET
+  lane = {lane_of}, due = {wanted}, rest = NULL, args = :args, remember = :remember, created = {instant}, attempts = 0,
+  crashes = 0, claims = 0, scheduled_for = NULL, gone_at = NULL, reason = NULL, message = NULL, wished = NULL,
+  again_due = NULL, again_args = NULL, latest = min({instant} + :latest, {max}),
+  expires = min(coalesce(:expires, {instant} + :expires_in), {max}), grp = :grp
+WHERE id = :id
+
+-- :define then coalesce(due, wished)
+-- :define moved CASE :mode WHEN 'replace' THEN {wanted} WHEN 'earliest' THEN min({wanted}, {then}) ELSE min(max({wanted}, {then}), max(coalesce(latest, {max}), {then})) END
+-- :name tx_change
+UPDATE nextdue_task SET
+  due = CASE WHEN due IS NOT NULL THEN {moved} END, wished = CASE WHEN due IS NULL THEN {moved} END,
+  lane = CASE WHEN :mode = 'replace' THEN {lane_of} ELSE lane END,
+  args = :args, expires = min(coalesce(:expires, {instant} + :expires_in), {max}),
+  attempts = CASE WHEN :mode = 'replace' THEN 0 ELSE attempts END,
+  scheduled_for = CASE WHEN :mode = 'replace' THEN NULL ELSE scheduled_for END
+WHERE id = :id
+
+-- :name tx_wish
+UPDATE nextdue_task SET
+  latest = CASE WHEN again_due IS NULL THEN min({instant} + :latest, {max}) ELSE latest END,
+  again_args = :args,
+  again_due = CASE :mode
+    WHEN 'replace' THEN {wanted}
+    WHEN 'extend' THEN min(max({wanted}, coalesce(again_due, {wanted})),
+      CASE WHEN again_due IS NULL THEN coalesce({instant} + :latest, {max}) ELSE coalesce(latest, {max}) END)
+    ELSE min({wanted}, coalesce(again_due, {wanted})) END
+WHERE id = :id
