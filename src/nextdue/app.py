@@ -19,6 +19,7 @@ from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.task import Options, Retry, checked_name, checked_priority
+from nextdue.upkeep import Upkeep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +29,7 @@ REMEMBER = timedelta(days=1)
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
 
 
-class Nextdue:
+class Nextdue(Upkeep):
     """An application: its tasks and the file in which they are kept.
 
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the

@@ -5,6 +5,7 @@ from datetime import datetime
 from nextdue.clock import from_ms
 from nextdue.errors import UnknownTask
 from nextdue.records import RunView, State, TaskView
+from nextdue.sqlite import pauses
 from nextdue.sqlite.caller import Caller
 
 
@@ -51,3 +52,18 @@ class Handle:
         """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
         with self._caller.use() as store:
             return store.cancel(self.id) == "cancelled"
+
+    def pause(self) -> bool:
+        """Set it aside until resume(): it is held, and its due is kept. False if it runs or has ended.
+
+        Raises UnknownTask if its row is gone.
+        """
+        with self._caller.use() as store:
+            return pauses.pause_task(store, self.id)
+
+    def resume(self) -> bool:
+        """End its pause: due when it was to be, now if that passed. False if it wasn't paused."""
+        with self._caller.use() as store:
+            resumed = pauses.resume_task(store, self.id)
+        self._caller.ring()
+        return resumed
