@@ -197,7 +197,7 @@ def _paused(store: SqliteStore) -> Iterator[Finding]:
         yield Finding("warn", "paused", text, f"nextdue resume --{kind} {quote(render.clean(word))}")
     if found is not None:
         text = (
-            f"it is a restored backup and held since {shown(found.since)}: {sum(o.count for o in found.overdue)} "
+            f"it is a restored backup and held since {shown(found.since)}: {sum(o.tasks for o in found.overdue)} "
             f"overdue, {sum(o.by_an_hour for o in found.overdue)} of them by > 1 h"
         )
         yield Finding("warn", "restored", text, "nextdue release shows them and lets them start")

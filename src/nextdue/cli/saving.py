@@ -77,7 +77,7 @@ def release(args: argparse.Namespace) -> int:
         store.close()
     ring(where)
     spread = f", spread over {args.over}" if over_ms else ""
-    print(f"{where.path} is released: {sum(o.count for o in found.overdue)} overdue start now{spread}.")
+    print(f"{where.path} is released: {sum(o.tasks for o in found.overdue)} overdue start now{spread}.")
     return 0
 
 
@@ -85,7 +85,7 @@ def _show(found: Held, now: int) -> None:
     if found.overdue:
         print("Overdue, and started by the release:")
         rows = [
-            (render.clean(o.name), render.clean(o.queue), str(o.count), f"{shown(o.since)}, {relative(o.since, now)}")
+            (render.clean(o.name), render.clean(o.queue), str(o.tasks), f"{shown(o.since)}, {relative(o.since, now)}")
             for o in found.overdue
         ]
         render.table(("NAME", "QUEUE", "COUNT", "SINCE"), rows)

@@ -11,11 +11,13 @@ from urllib.parse import quote
 
 from nextdue import effects
 from nextdue.errors import BadDefinition, NotAStore, StoreError, StoreFull, StoreReadOnly
-from nextdue.sqlite import files, inspect
+from nextdue.sqlite import files, forks, inspect
 from nextdue.sqlite.database import Database
 
 PAGES = 1000
 """Pages of one step, some 5 ms: between two steps signals are seen and forks may happen."""
+OPCODES = 100_000
+"""The same for the check. SQLite before 3.41 checks each table in one step."""
 SHOWN = 5
 """The most findings that an error tells of."""
 
@@ -30,22 +32,25 @@ def backup(source: Path, path: str | os.PathLike[str], *, overwrite: bool = Fals
     target = _checked(source, path, overwrite)
     database = Database(source, create=False)
     try:
-        with appearing(target, files.mode_of(source)) as fresh:
-            with database.using:
-                copy(database.connection, fresh, target, between=_let_others(database))
+        with appearing(target, files.mode_of(source)) as fresh, database.using:
+            copy(database.connection, fresh, target, between=_let_fork(database))
             database.check_file()
-            refuse_unsound(fresh, source)
+            refuse_unsound(fresh, source, between=_let_fork(database))
     finally:
         database.close()
     return target
 
 
-def _let_others(database: Database) -> Callable[[], None]:
-    """Between two steps a fork that waits for this connection may happen."""
+def _let_fork(database: Database) -> Callable[[], None]:
+    """A fork in the middle of any statement of SQLite would leave its child a locked library: it waits for this."""
 
     def between() -> None:
         database.using.release()
-        database.using.acquire()
+        try:
+            with forks.gate:  # whoever forks holds it until that is done
+                pass
+        finally:
+            database.using.acquire()
 
     return between
 
@@ -152,9 +157,19 @@ class Reader:
         return self.connection.execute(self.sql[name], params).fetchall()
 
 
-def refuse_unsound(fresh: Path, source: Path) -> None:
+def refuse_unsound(fresh: Path, source: Path, *, between: Callable[[], None]) -> None:
     """Raise NotAStore if SQLite's check of the copy, or ours, finds anything."""
     reader = Reader(fresh)
+    interrupted: list[BaseException] = []
+
+    def must_end() -> bool:
+        try:
+            between()
+        except BaseException as exc:  # SQLite swallows it
+            interrupted.append(exc)
+        return bool(interrupted)
+
+    reader.connection.set_progress_handler(must_end, OPCODES)
     try:
         found = [text for (text,) in reader.connection.execute(f"PRAGMA integrity_check({SHOWN})") if text != "ok"]
         found = found or inspect.check(reader, integrity=False)
@@ -162,6 +177,8 @@ def refuse_unsound(fresh: Path, source: Path) -> None:
         found = [str(exc)]
     finally:
         reader.connection.close()
+    if interrupted:
+        raise interrupted[0]
     if found:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise NotAStore(

@@ -49,7 +49,7 @@ def restore(source: Path, target: Path) -> Path | None:
         with backup.appearing(target, mode) as fresh:
             _copied(source, fresh, target)
             _prepared_copy(fresh, source)
-            backup.refuse_unsound(fresh, source)
+            backup.refuse_unsound(fresh, source, between=lambda: None)
             kept = _kept(target, damaged) if target.exists() else None
         for worker in Lives(target).dead():
             Lives(target).forget(worker)
@@ -172,7 +172,7 @@ class Overdue(NamedTuple):
 
     name: str
     queue: str
-    count: int
+    tasks: int
     since: int
     """The oldest due, UTC ms."""
     by_an_hour: int
@@ -217,7 +217,7 @@ def held(database: Database) -> Held | None:
 def held_queues(database: Database) -> list[str]:
     """The queues that a restore has paused until the release; [] if the file isn't held."""
     row = _with_page(database).read("held", {})
-    return [] if row is None else json.loads(row[1])  # type: ignore[no-any-return]
+    return [] if row is None else list(json.loads(row[1]))
 
 
 def release(store: SqliteStore, over_ms: int = 0) -> None:
