@@ -51,8 +51,8 @@ def grow(place, rows=150_000):
     place.does("import shop; shop.work.using(delay='9d').enqueue(-1)")
     with contextlib.closing(sqlite3.connect(place.db)) as db, db:
         db.execute(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO nextdue_task(lane, "
-            "name, due, args, created) SELECT lane, name, due + i, '[0]', created FROM nextdue_task, n WHERE id = 1",
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO nextdue_task("
+            "lane, name, due, args, created) SELECT lane, name, due + i, '[0]', created FROM nextdue_task, n WHERE id = 1",
             (rows,),
         )
 
@@ -83,9 +83,13 @@ def test_a_big_file_is_copied_beside_a_busy_writer_without_beginning_anew(place)
     place.noted("acknowledged", 50)
     before = acknowledged(place)
     begun = time.monotonic()
-    # Small steps make of it what is otherwise a file of a gigabyte.
-    place.does("import shop; from nextdue.sqlite import backup; backup.PAGES = 10; shop.nd.backup('backup.db')")
-    assert time.monotonic() - begun < 10
+    # Small steps with pauses make of it what is otherwise a file of a gigabyte.
+    place.does(
+        "import shop, time; from nextdue.sqlite import backup\n"
+        "backup.PAGES, backup._let_fork = 20, lambda database: lambda: time.sleep(0.005)\n"
+        "shop.nd.backup('backup.db')\n"
+    )
+    assert time.monotonic() - begun < 15
     assert acknowledged(place) > before
     assert {f"[{n}]" for n in range(before)} <= content(place.folder / "backup.db")
 
@@ -194,7 +198,7 @@ def test_only_when_told_to_another_file_is_replaced(nd):
     nd.backup(target, overwrite=True)
     assert len(content(target)) == 1
     nd.path.with_name("there.db-wal").write_text("of a program that has it open")
-    with pytest.raises(StoreError, match="shows that there.db is in use"):
+    with pytest.raises(StoreError, match=r"shows that there\.db is in use"):
         nd.backup(target, overwrite=True)
 
 
