@@ -52,7 +52,8 @@ def grow(place, rows=150_000):
     with contextlib.closing(sqlite3.connect(place.db)) as db, db:
         db.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO nextdue_task("
-            "lane, name, due, args, created) SELECT lane, name, due + i, '[0]', created FROM nextdue_task, n WHERE id = 1",
+            "lane, name, due, args, created) "
+            "SELECT lane, name, due + i, '[0]', created FROM nextdue_task, n WHERE id = 1",
             (rows,),
         )
 

@@ -32,11 +32,10 @@ def backup(source: Path, path: str | os.PathLike[str], *, overwrite: bool = Fals
     target = _checked(source, path, overwrite)
     database = Database(source, create=False)
     try:
-        with appearing(target, files.mode_of(source)) as fresh:
-            with database.using:
-                copy(database.connection, fresh, target, between=_let_fork(database))
-                database.check_file()
-                refuse_unsound(fresh, source, between=_let_fork(database))
+        with appearing(target, files.mode_of(source)) as fresh, database.using:
+            copy(database.connection, fresh, target, between=_let_fork(database))
+            database.check_file()
+            refuse_unsound(fresh, source, between=_let_fork(database))
     finally:
         database.close()
     return target
