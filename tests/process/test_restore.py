@@ -142,7 +142,7 @@ def test_the_store_is_another_one_and_remembers_which_it_was(shop):
         run(shop, "backup", "shop.db", "b.db", "--force")
         run(shop, "restore", "b.db", "shop.db")
     assert meta(shop, "store") != first
-    stores = eval(meta(shop, "stores"))  # noqa: S307 - a JSON array of ours
+    stores = eval(meta(shop, "stores"))
     assert [last for _, last in stores] == [3, 3]
     assert stores[0][0] == first
 
@@ -220,7 +220,7 @@ def test_it_is_refused_while_anybody_has_the_file_open(shop, who):
     before = shop.one("SELECT value FROM nextdue_meta WHERE name = 'store'")
     code = {
         "an application": "import shop; shop.nd.find(); print('ready', flush=True); time.sleep(60)",
-        "sqlite3": "import sqlite3; c = sqlite3.connect('shop.db'); c.execute('SELECT * FROM nextdue_task').fetchall(); "
+        "sqlite3": "import sqlite3; c = sqlite3.connect('shop.db'); c.execute('SELECT * FROM nextdue_task'); "
         "print('ready', flush=True); time.sleep(60)",
     }
     other = shop.worker() if who == "a worker" else shop.python("import time\n" + code[who])
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_kept_and_replaced(shop, harm):
     shop.db.write_bytes(harm)
     shop.db.with_name("shop.db-wal").write_bytes(b"stale")
     run(shop, "restore", "b.db", "shop.db")
-    (kept,) = [path for path in shop.folder.glob("shop.db.before-*Z")]
+    (kept,) = shop.folder.glob("shop.db.before-*Z")
     assert kept.read_bytes() == harm
     assert shop.one("SELECT count(*) FROM nextdue_task") == 1
     shop.checked()
@@ -302,7 +302,8 @@ def test_a_program_that_had_it_open_for_a_moment_learns_that_it_is_another(shop)
     code = (
         "import shop, time\n"
         "while True:\n"
-        "    try: nd = shop.Nextdue('shop.db'); nd.task(name='late')(lambda: None).enqueue(); nd.close(); shop.note('put')\n"
+        "    nd = shop.Nextdue('shop.db')\n"
+        "    try: nd.task(name='late')(lambda: None).enqueue(); nd.close(); shop.note('put')\n"
         "    except shop.NextdueError as exc: shop.note(type(exc).__name__)\n"
     )
     other = shop.python(code)
