@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nextdue import BadDefinition, Nextdue, UnknownTask
+from nextdue import BadDefinition, UnknownTask
 from nextdue.sqlite import pauses
 from nextdue.statements import load
 
@@ -190,12 +190,12 @@ def test_the_tasks_paused_one_by_one_are_listed(nd, seen):
         assert pauses.paused_tasks(store.database) == [handles[0].id, handles[2].id]
 
 
-def test_resuming_rings(nd: Nextdue, seen):
+def test_resuming_rings(nd, seen):
     """A worker that sleeps hears of it at once, whatever else is due in that lane."""
-    nd.tasks["receipt"].using(delay=timedelta(days=1)).enqueue(1)
+    handle = nd.tasks["receipt"].using(delay=timedelta(days=1)).enqueue(1)
     wake = nd.path.with_name(nd.path.name + "-wake")
-    nd.get(1).pause()
-    for verb in (lambda: nd.resume(queue="default"), lambda: nd.get(1).resume()):
+    handle.pause()
+    for verb in (lambda: nd.resume(queue="default"), handle.resume):
         wake.unlink(missing_ok=True)  # whoever rings makes it anew
         verb()
         assert wake.exists()
