@@ -69,16 +69,16 @@ def _copied(source: Path, fresh: Path, target: Path) -> None:
 
 def _prepared_copy(fresh: Path, source: Path) -> None:
     """Everything in the copy waits, under a new store id: a restored file hands out the same ids a second time."""
-    sql = load("nextdue.sqlite", PAGE)
+    page = load("nextdue.sqlite", PAGE)
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         if version(connection) == 0:
             raise NotAStore(f"{source} holds no tables of nextdue")
         migrate(connection, source, create=False)
-        (now,) = connection.execute(sql["restore_now"]).fetchone()
+        (now,) = connection.execute(page["restore_now"]).fetchone()
         connection.execute("BEGIN IMMEDIATE")
         for step in STEPS:
-            connection.execute(sql[f"restore_{step}"], {"now": now, "store": secrets.token_hex(8)})
+            connection.execute(page[f"restore_{step}"], {"now": now, "store": secrets.token_hex(8)})
         connection.execute("COMMIT")
     except sqlite3.Error as exc:
         raise NotAStore(f"{source} is damaged: {exc}") from exc
