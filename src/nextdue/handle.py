@@ -43,16 +43,6 @@ class Handle:
             raise UnknownTask(f"{self!r} is neither in {self._caller.path} nor in its run history")
         return view
 
-    def runs(self) -> list[RunView]:
-        """What happened to it so far, newest first."""
-        with self._caller.use() as store:
-            return store.runs(task=self.id)
-
-    def cancel(self) -> bool:
-        """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
-        with self._caller.use() as store:
-            return store.cancel(self.id) == "cancelled"
-
     def pause(self) -> bool:
         """Set it aside until resume(): it is held, and its due is kept. False if it runs or has ended.
 
@@ -67,3 +57,13 @@ class Handle:
             resumed = pauses.resume_task(store, self.id)
         self._caller.ring()
         return resumed
+
+    def runs(self) -> list[RunView]:
+        """What happened to it so far, newest first."""
+        with self._caller.use() as store:
+            return store.runs(task=self.id)
+
+    def cancel(self) -> bool:
+        """Cancel it if it is waiting, held or dead; False if it runs or is done, then nothing changes."""
+        with self._caller.use() as store:
+            return store.cancel(self.id) == "cancelled"

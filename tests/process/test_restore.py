@@ -6,16 +6,20 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib import resources
 
 import pytest
 
 from nextdue.sqlite import pauses
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.restore import held
-from nextdue.statements import load
 from tests.process.harness import until
 
-CLAIMS_BY_PAUSES = "nextdue_pause" in load("nextdue.sqlite")["serve"]
+CLAIMS_BY_PAUSES = any(
+    "FROM nextdue_pause p" in page.read_text("utf-8")
+    for page in resources.files("nextdue.sqlite").iterdir()
+    if page.name in ("statements.sql", "worker.sql")
+)
 needs_lanes = pytest.mark.skipif(not CLAIMS_BY_PAUSES, reason="this engine's lanes don't know of pauses yet")
 
 SHOP = """
