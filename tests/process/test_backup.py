@@ -203,6 +203,23 @@ def test_only_when_told_to_another_file_is_replaced(nd):
         nd.backup(target, overwrite=True)
 
 
+def test_a_linked_file_is_known_by_its_real_name(nd):
+    from nextdue import Nextdue
+
+    link = nd.path.with_name("current.db")
+    link.symlink_to(nd.path)
+    linked = Nextdue(link)
+    linked.find()
+    for name in ("shop.db", "shop.db-wal", "current.db"):
+        with pytest.raises(BadDefinition, match="belongs to the file"):
+            linked.backup(nd.path.with_name(name), overwrite=True)
+    target = nd.path.with_name("latest.db")
+    target.symlink_to(nd.path.with_name("monday.db"))
+    assert linked.backup(target).name == "monday.db"
+    assert target.is_symlink()
+    linked.close()
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
     from nextdue import Nextdue
 

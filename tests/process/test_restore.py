@@ -251,6 +251,15 @@ def test_a_lost_file_is_restored(shop):
     assert shop.db.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_link_stays_a_link(shop):
+    shop.does("import shop; shop.receipt.enqueue(1)")
+    run(shop, "backup", "shop.db", "b.db")
+    (shop.folder / "current.db").symlink_to("shop.db")
+    run(shop, "restore", "b.db", "current.db")
+    assert (shop.folder / "current.db").is_symlink()
+    assert held_now(shop)
+
+
 @pytest.mark.parametrize("harm", [b"no database at all, but long enough to be looked at " * 4, b""])
 def test_a_damaged_file_is_kept_and_replaced(shop, harm):
     shop.does("import shop; shop.receipt.enqueue(1)")

@@ -62,7 +62,8 @@ def _checked(source: Path, path: str | os.PathLike[str], overwrite: bool) -> Pat
     target = Path(os.path.realpath(text))
     if target.is_dir():
         raise BadDefinition(f"{target} is a directory; give the path of a file in it, like {target / source.name}")
-    ours = [source, *(files.beside(source, suffix) for suffix in ("-wal", "-shm", "-wake", "-owner", "-workers"))]
+    real = Path(os.path.realpath(source))
+    ours = [real, *(files.beside(real, suffix) for suffix in ("-wal", "-shm", "-wake", "-owner", "-workers"))]
     if target in ours or (files.identity(target) or 0) == files.identity(source):
         raise BadDefinition(f"{target} belongs to the file that is backed up; give the backup another path")
     if target.exists():
