@@ -5,8 +5,8 @@ from datetime import datetime
 from nextdue.clock import from_ms
 from nextdue.errors import UnknownTask
 from nextdue.records import RunView, State, TaskView
-from nextdue.sqlite import pauses
 from nextdue.sqlite.caller import Caller
+from nextdue.sqlite.pauses import pause_task, resume_task
 
 
 class Handle:
@@ -49,12 +49,12 @@ class Handle:
         Raises UnknownTask if its row is gone.
         """
         with self._caller.use() as store:
-            return pauses.pause_task(store, self.id)
+            return pause_task(store, self.id)
 
     def resume(self) -> bool:
         """End its pause: due when it was to be, now if that passed. False if it wasn't paused."""
         with self._caller.use() as store:
-            resumed = pauses.resume_task(store, self.id)
+            resumed = resume_task(store, self.id)
         self._caller.ring()
         return resumed
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from nextdue.cli import pause, render, target
+from nextdue.cli import render, target
 from nextdue.cli.target import VARIABLE, Target
 from nextdue.cli.times import relative, shown, span, times
 from nextdue.errors import BadDefinition, UnknownTask
@@ -24,7 +24,6 @@ def ls(args: argparse.Namespace) -> int:
         _check_filters(where, store, args.name, args.queue)
         views = _listed(store, args)
         now = store.now_ms()
-        paused = pause.lines(store.database)
     finally:
         store.close()
     more, views = len(views) > args.limit, views[: args.limit]
@@ -36,8 +35,6 @@ def ls(args: argparse.Namespace) -> int:
         render.table(("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS"), [_line(view, now) for view in views])
         if more:
             print(f"... and more; --limit {args.limit * 10} shows them")
-    for line in () if args.json else paused:
-        print(f"paused: {line}")
     return 0
 
 

@@ -19,11 +19,11 @@ tasks:
   show       one task and its runs
   why        why a task hasn't run yet
   cancel     cancel a waiting, held or dead task
-  pause      let no worker start a queue, a name or a task
-  resume     end a pause
 the file:
   check      look for broken rows
   doctor     look for trouble around the file
+  pause      let no worker start a queue, a name or a task
+  resume     end a pause
   backup     write a verified copy while others work
   restore    put a backup in the file's place, held
   release    let a restored file work again
@@ -218,6 +218,23 @@ def _cancel(commands: Any, name: str) -> None:
     )
 
 
+def _check(commands: Any, name: str) -> None:
+    says = "Look for broken rows. Changes nothing; exit code 1 if there are any."
+    parser = _command(commands, name, "care", says, "[TARGET] [--json]")
+    _target(parser)
+    _json(parser)
+
+
+def _doctor(commands: Any, name: str) -> None:
+    says = (
+        "Look for trouble around the file: SQLite, disk, clock, workers. Changes nothing; exit code 1\n"
+        "if something is bad."
+    )
+    parser = _command(commands, name, "doctor", says, "[TARGET] [--json]")
+    _target(parser)
+    _json(parser)
+
+
 def _pause(commands: Any, name: str) -> None:
     says = (
         "Let no worker start the tasks of a queue, of a name, or single ones, until `nextdue resume`.\n"
@@ -238,23 +255,6 @@ def _paused(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[TARGET] ID", nargs="*", help=f"TARGET: {TARGET}")
     parser.add_argument("--queue", metavar="QUEUE", help="all tasks of this queue")
     parser.add_argument("--name", metavar="NAME", help="all tasks of this name")
-
-
-def _check(commands: Any, name: str) -> None:
-    says = "Look for broken rows. Changes nothing; exit code 1 if there are any."
-    parser = _command(commands, name, "care", says, "[TARGET] [--json]")
-    _target(parser)
-    _json(parser)
-
-
-def _doctor(commands: Any, name: str) -> None:
-    says = (
-        "Look for trouble around the file: SQLite, disk, clock, workers. Changes nothing; exit code 1\n"
-        "if something is bad."
-    )
-    parser = _command(commands, name, "doctor", says, "[TARGET] [--json]")
-    _target(parser)
-    _json(parser)
 
 
 def _backup(commands: Any, name: str) -> None:
@@ -296,10 +296,10 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "show": _show,
     "why": _why,
     "cancel": _cancel,
-    "pause": _pause,
-    "resume": _resume,
     "check": _check,
     "doctor": _doctor,
+    "pause": _pause,
+    "resume": _resume,
     "backup": _backup,
     "restore": _restore,
     "release": _release,

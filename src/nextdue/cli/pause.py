@@ -72,7 +72,7 @@ def ring(where: Target) -> None:
 
 
 def lines(database: Database) -> list[str]:
-    """What is paused, a line each, for those who list tasks or start a worker."""
+    """What is paused, a line each, for a worker that starts."""
     held = restore.held_queues(database)
     said = [
         f"{kind} {render.clean(word)}, since {shown(since)}"
@@ -80,20 +80,6 @@ def lines(database: Database) -> list[str]:
         if not (kind == "queue" and word in held)
     ]
     return [HELD, *said] if held else said
-
-
-def about(database: Database, view: TaskView) -> list[str]:
-    """The sentences on a waiting task that a pause holds back."""
-    held = restore.held_queues(database)
-    said = []
-    for kind, word, since in pauses.paused(database):
-        if word != (view.queue if kind == "queue" else view.name):
-            continue
-        if kind == "queue" and word in held:
-            said.append(f"Nobody starts it: the file is {HELD}.")
-        else:
-            said.append(f"Its {kind} {render.clean(word)} is paused since {shown(since)}{_until(kind, word)}.")
-    return said
 
 
 def _until(kind: Kind, word: str) -> str:

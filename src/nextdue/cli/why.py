@@ -2,7 +2,7 @@
 
 import argparse
 
-from nextdue.cli import pause, render
+from nextdue.cli import render
 from nextdue.cli.look import one
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
@@ -33,11 +33,9 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     now = store.now_ms()
     match view.state:
         case "waiting":
-            return [*_failures(view), *_waiting(where, store, view, now), *pause.about(store.database, view)]
+            return [*_failures(view), *_waiting(where, store, view, now)]
         case "running":
             return [*_failures(view), *_running(where, store, view, now)]
-        case "held" if view.reason == "paused":
-            return [*_failures(view), f"It is paused until `nextdue resume {view.id}`."]
         case "held":
             return [f"It is held until a person decides: {_last(view)}.", "Its arguments and its history are kept."]
         case "dead":
