@@ -20,11 +20,9 @@ _FUTURE = (
     _COUNT + "INSERT INTO nextdue_task(lane, name, due, args, remember, created)"
     f" SELECT 1, '{NAME}', {FAR_MS} + i, '[1]', 0, 1764500000000 FROM n"
 )
-# Tombstones: one in ten has ended and is there to be purged.
 _TOMBSTONES = (
     _COUNT + "INSERT INTO nextdue_task(lane, name, rest, key, args, remember, claims, created, gone_at)"
-    f" SELECT 1, '{NAME}', 'done', 'key-' || i, '[1]', {_DAY_MS}, 1, 1764500000000,"
-    f" CASE WHEN i % 10 THEN {FAR_MS} ELSE 1764500000001 END FROM n"
+    f" SELECT 1, '{NAME}', 'done', 'key-' || i, '[1]', {_DAY_MS}, 1, 1764500000000, {{gone}} FROM n"
 )
 _RUNS = (
     _COUNT + "INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, worker)"
@@ -38,8 +36,15 @@ def future(count: int, room: Path) -> None:
 
 
 def finished(count: int, room: Path) -> None:
-    """A database with so many rows of finished tasks: half tombstones, half history."""
-    _copy(_built(f"finished-{count}", [(_TOMBSTONES, count // 2), (_RUNS, count // 2)]), room)
+    """A database with so many rows of finished tasks that still guard their keys, and a short history."""
+    tombstones = _TOMBSTONES.format(gone=FAR_MS)
+    _copy(_built(f"finished-{count}", [(tombstones, count), (_RUNS, min(count, 20_000))]), room)
+
+
+def over(count: int, room: Path) -> None:
+    """A database in which so many rows are to be purged: half of them tombstones, half of them history."""
+    tombstones = _TOMBSTONES.format(gone=1764500000001)
+    _copy(_built(f"over-{count}", [(tombstones, count // 2), (_RUNS, count // 2)]), room)
 
 
 def _built(name: str, statements: list[tuple[str, int]]) -> Path:

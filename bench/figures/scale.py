@@ -136,7 +136,7 @@ def finished(run: Run) -> list[Line]:
     lines = [
         Line(
             "finished",
-            f"claim and settle {what}, purging",
+            f"claim and settle {what}",
             "tasks/s",
             middle(a),
             Target(">=", 0.67),
@@ -233,9 +233,30 @@ def memory(run: Run) -> list[Line]:
     ]
 
 
+def purge(run: Run) -> list[Line]:
+    """Every settled task takes up to two ended tombstones and two old lines of history with it."""
+    full = partial(bigfiles.over, run.scale(2_000_000, 50_000))
+    rates = run.interleave({"nextdue full": partial(_drain, run, full), "nextdue empty": partial(_drain, run, _empty)})
+    a, b = rates["nextdue full"], rates["nextdue empty"]
+    return [
+        Line(
+            "purge",
+            "drain that purges four rows for each task",
+            "tasks/s",
+            middle(a),
+            None,
+            ratio(a, b),
+            "of one that purges none",
+            middle(b),
+            "empty file",
+        )
+    ]
+
+
 FIGURES = (
     Figure("future", "drain, start and memory beside 1,000,000 tasks to come", future),
     Figure("finished", "everything beside 10,000,000 finished rows", finished),
+    Figure("purge", "purging under full load", purge),
     Figure("wal", "the WAL under a long reader", wal),
     Figure("memory", "a worker's memory over 1,000,000 tasks", memory),
 )
