@@ -6,9 +6,12 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import zlib
 from pathlib import Path
 
 from bench.rooms import TOP
+from nextdue.sqlite.migrate import VERSION
+from nextdue.sqlite.migrate import statements as migrations
 from nextdue.sqlite.store import SqliteStore
 
 NAME = "noop"
@@ -48,7 +51,9 @@ def over(count: int, room: Path) -> None:
 
 
 def _built(name: str, statements: list[tuple[str, int]]) -> Path:
-    path = TOP / "build" / f"scale-{name}.db"
+    # A file of an older schema would be refused, or measured for what it isn't.
+    schema = zlib.crc32("".join(text for n in range(1, VERSION + 1) for text in migrations(n)).encode())
+    path = TOP / "build" / f"scale-{name}-{schema:08x}.db"
     if path.exists():
         return path
     path.parent.mkdir(exist_ok=True)

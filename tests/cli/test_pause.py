@@ -35,7 +35,7 @@ def test_what_nobody_uses_yet_is_paused_and_said(tasks, cli):
 
 def test_tasks_are_paused_by_their_ids(tasks, cli, monkeypatch):
     assert cli("pause", "shop.db", "1", "#3") == (0, "receipt #1 is paused\nletter #3 is paused\n", "")
-    assert [handle.id for handle in tasks.nd.find(state="held")] == [1, 3]
+    assert {handle.id for handle in tasks.nd.find(state="held")} == {1, 3}
     monkeypatch.setenv("NEXTDUE", "shop.db")
     assert cli("resume", "3") == (0, "letter #3 is resumed\n", "")
     assert cli("resume", "2") == (1, "letter #2 wasn't paused; it is waiting\n", "")
