@@ -52,6 +52,12 @@ def pss_mb(pid: int) -> float:
     return kilobytes / 1024
 
 
+def rss_mb(pid: int) -> float:
+    """Resident set size of one process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def _threads(pid: int) -> list[Path]:
     try:
         return list(Path(f"/proc/{pid}/task").iterdir())

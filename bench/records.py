@@ -57,6 +57,11 @@ def count(path: Path) -> int:
         return 0
 
 
+def first(path: Path) -> Record:
+    """The oldest record, of readiness or not."""
+    return Record._make(_LAYOUT.unpack(path.read_bytes()[: _LAYOUT.size]))
+
+
 def read(path: Path) -> list[Record]:
     """The records of tasks in the order they were written, without those of readiness."""
     data = path.read_bytes() if path.exists() else b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.figures import busy, drain, idle, kill, neighbours, putting, waking
+from bench.figures import busy, drain, idle, kill, neighbours, putting, scale, waking
 
 FIGURES = (
     *putting.FIGURES,
@@ -12,4 +12,5 @@ FIGURES = (
     *idle.FIGURES,
     *neighbours.FIGURES,
     *kill.FIGURES,
+    *scale.FIGURES,
 )

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.roles import Playing, neighbours, putting, sampling
+from bench.roles import Playing, neighbours, putting, sampling, scale
 
 ROLES: dict[str, Callable[..., Playing]] = {
     "prime": putting.prime,
@@ -24,6 +24,8 @@ ROLES: dict[str, Callable[..., Playing]] = {
     "sleeper": sampling.sleeper,
     "application": neighbours.application,
     "spinner": neighbours.spinner,
+    "drain-beside": scale.drain_beside,
+    "long-reader": scale.long_reader,
 }
 
 

@@ -26,6 +26,7 @@ from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms
 from nextdue.tx import awaited
+from nextdue.upkeep import Upkeep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +39,7 @@ KEEP_RESULT = timedelta(days=1)
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
 
 
-class Nextdue:
+class Nextdue(Upkeep):
     """An application: its tasks and the file in which they are kept.
 
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the

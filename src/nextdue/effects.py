@@ -49,11 +49,12 @@ def replace(
         raise
     finally:
         os.close(fd)
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
     point("replaced", target)
 
 
-def _sync_directory(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
+    """Make the names in a directory durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -13,6 +13,7 @@ from nextdue.executors.call import running_in_worker
 from nextdue.records import RunView, State, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
+from nextdue.sqlite.pauses import pause_task, resume_task
 from nextdue.sqlite.waiting import Ended, ended
 
 
@@ -65,6 +66,21 @@ class Handle:
         if view is None:
             raise UnknownTask(f"{self!r} is neither in {self._caller.path} nor in its run history")
         return view
+
+    def pause(self) -> bool:
+        """Set it aside until resume(): it is held, and its due is kept. False if it runs or has ended.
+
+        Raises UnknownTask if its row is gone.
+        """
+        with self._caller.use() as store:
+            return pause_task(store, self.id)
+
+    def resume(self) -> bool:
+        """End its pause: due when it was to be, now if that passed. False if it wasn't paused."""
+        with self._caller.use() as store:
+            resumed = resume_task(store, self.id)
+        self._caller.ring()
+        return resumed
 
     def runs(self) -> list[RunView]:
         """What happened to it so far, newest first."""

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, target
 from nextdue.cli.times import local_zone, relative, shown, span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
-from nextdue.sqlite import inspect
+from nextdue.sqlite import inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
 from nextdue.sqlite.files import FLEETING, SHARED, filesystem
 from nextdue.sqlite.store import SqliteStore
@@ -73,6 +74,7 @@ def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
         yield from _clock(store)
         yield from _workers(store)
         yield from _tasks(store, app)
+        yield from _paused(store)
     finally:
         store.close()
 
@@ -183,6 +185,22 @@ def _workers(store: SqliteStore) -> Iterator[Finding]:
         yield Finding("warn", "worker", text, "left by a restored file; the next worker removes them")
     if not alive:
         yield Finding("ok", "worker", "none lives")
+
+
+def _paused(store: SqliteStore) -> Iterator[Finding]:
+    found = restore.held(store.database)
+    held = found.queues if found else []
+    for kind, word, since in pauses.paused(store.database):
+        if kind == "queue" and word in held:
+            continue
+        text = f"{kind} {render.clean(word)} is paused since {shown(since)}"
+        yield Finding("warn", "paused", text, f"nextdue resume --{kind} {quote(render.clean(word))}")
+    if found is not None:
+        text = (
+            f"it is a restored backup and held since {shown(found.since)}: {sum(o.tasks for o in found.overdue)} "
+            f"overdue, {sum(o.by_an_hour for o in found.overdue)} of them by > 1 h"
+        )
+        yield Finding("warn", "restored", text, "nextdue release shows them and lets them start")
 
 
 def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:

@@ -26,6 +26,11 @@ the file:
   health     is all that is due being run? for monitoring
   check      look for broken rows
   doctor     look for trouble around the file
+  pause      let no worker start a queue, a name or a task
+  resume     end a pause
+  backup     write a verified copy while others work
+  restore    put a backup in the file's place, held
+  release    let a restored file work again
   uninstall  remove nextdue from a database
 
 `nextdue COMMAND --help` tells more. APP is module:attribute, like shop:nd; TARGET may also be
@@ -299,6 +304,52 @@ def _doctor(commands: Any, name: str) -> None:
     _json(parser)
 
 
+def _pause(commands: Any, name: str) -> None:
+    says = (
+        "Let no worker start the tasks of a queue, of a name, or single ones, until `nextdue resume`.\n"
+        "What runs already goes on. It holds everywhere at once and outlives restarts."
+    )
+    parser = _command(commands, name, "pause", says, "[TARGET] [ID ...] [--queue QUEUE] [--name NAME]")
+    _paused(parser)
+
+
+def _resume(commands: Any, name: str) -> None:
+    says = "End a pause. What is due then starts at once; exit code 1 if it wasn't paused."
+    parser = _command(commands, name, "pause", says, "[TARGET] [ID ...] [--queue QUEUE] [--name NAME] [--all]")
+    _paused(parser)
+    parser.add_argument("--all", action="store_true", help="everything that is paused")
+
+
+def _paused(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", metavar="[TARGET] ID", nargs="*", help=f"TARGET: {TARGET}")
+    parser.add_argument("--queue", metavar="QUEUE", help="all tasks of this queue")
+    parser.add_argument("--name", metavar="NAME", help="all tasks of this name")
+
+
+def _backup(commands: Any, name: str) -> None:
+    says = "Write a copy of the whole file, of one instant and checked, while everybody goes on working."
+    parser = _command(commands, name, "saving", says, "[TARGET] PATH [--force]")
+    parser.add_argument("words", metavar="[TARGET] PATH", nargs="+", help=f"TARGET: {TARGET}")
+    parser.add_argument("--force", action="store_true", help="replace PATH if it is there")
+
+
+def _restore(commands: Any, name: str) -> None:
+    says = (
+        "Put a backup in the file's place. All programs that use the file must have ended. Nothing of\n"
+        "it starts before `nextdue release`; the file that was there is kept beside it."
+    )
+    parser = _command(commands, name, "saving", says, "BACKUP [TARGET]")
+    parser.add_argument("words", metavar="BACKUP [TARGET]", nargs="+", help=f"TARGET: {TARGET}")
+
+
+def _release(commands: Any, name: str) -> None:
+    says = "Let a restored file work again: its tasks start when they are due, the overdue ones at once."
+    parser = _command(commands, name, "saving", says, "[TARGET] [--over TIME] [--dry-run]")
+    _target(parser)
+    parser.add_argument("--over", metavar="TIME", help="spread the overdue ones over so long: 90s, 10m, 2h")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would start")
+
+
 def _uninstall(commands: Any, name: str) -> None:
     says = "Show what still waits; with --yes drop nextdue's tables and remove its files. Others stay."
     parser = _command(commands, name, "care", says, "[TARGET] [--yes]")
@@ -320,5 +371,10 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "health": _health,
     "check": _check,
     "doctor": _doctor,
+    "pause": _pause,
+    "resume": _resume,
+    "backup": _backup,
+    "restore": _restore,
+    "release": _release,
     "uninstall": _uninstall,
 }

@@ -25,7 +25,13 @@ def long_readers(database: Path) -> list[str] | None:
     return None if found is None else [f"pid {pid} ({_name(pid)})" for pid in sorted(found)]
 
 
-def _readers(database: Path) -> set[int] | None:
+def users(database: Path) -> list[str]:
+    """The processes that have the database open, as far as the system tells."""
+    found = _readers(database, range(128, 129)) or set()  # UNIX_SHM_DMS: every connection holds it
+    return [f"pid {pid} ({_name(pid)})" for pid in sorted(found)]
+
+
+def _readers(database: Path, wanted: range = READ_BYTES) -> set[int] | None:
     try:
         shm = os.stat(beside(database, "-shm"))
         lines = Path("/proc/locks").read_text("ascii").splitlines()
@@ -38,7 +44,7 @@ def _readers(database: Path) -> set[int] | None:
         words = line.split()
         if len(words) == 8 and words[3] == "READ" and words[5] == place and words[4].isdecimal():
             begin, end = int(words[6]), int(words[7]) if words[7].isdecimal() else 1 << 62
-            if any(begin <= byte <= end for byte in READ_BYTES) and int(words[4]) != os.getpid():
+            if any(begin <= byte <= end for byte in wanted) and int(words[4]) != os.getpid():
                 found.add(int(words[4]))
     return found
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from nextdue.app import Nextdue
-from nextdue.cli import target
+from nextdue.cli import pause, target
 from nextdue.cli.logs import say, to_stderr
 from nextdue.cli.progress import make_progress
 from nextdue.cli.render import clean
@@ -118,6 +118,8 @@ def _introduce(app: Nextdue, work: Worker, queues: list[str] | None, service: Se
     if strangers:
         counts = ", ".join(f"{clean(name)} ({count})" for name, count in strangers.items())
         say(f"  unknown    {counts}: kept until a worker that knows them comes")
+    for line in pause.lines(database):
+        say(f"  paused     {line}")
     say(f"  next due   {'nothing' if log.next is None else f'{shown(log.next)}, {relative(log.next, log.now)}'}")
 
 

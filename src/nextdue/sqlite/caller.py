@@ -170,6 +170,12 @@ class Caller:
             self._ring()
         return stored
 
+    def ring(self) -> None:
+        """Make every idle worker look again, after a verb that let something become due."""
+        with self._lock:
+            self._opened()
+            self._ring()
+
     def _ring(self) -> None:
         if self._bell is not None:
             self._bell.ring()

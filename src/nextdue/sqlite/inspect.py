@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from nextdue.errors import StoreError
 from nextdue.sqlite.database import Database
@@ -25,6 +25,16 @@ FINDINGS = 50
 _MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW|TRIGGER) (nextdue_\w+)", re.MULTILINE)
 
 
+class Readable(Protocol):
+    """What these functions need of a database."""
+
+    sql: dict[str, str]
+
+    def rows(self, name: str, params: Mapping[str, Any]) -> list[Any]:
+        """All rows of a statement."""
+        ...
+
+
 @cache
 def objects() -> dict[str, str]:
     """Our tables, indexes, views and triggers: name to kind, as the migrations make them."""
@@ -34,7 +44,7 @@ def objects() -> dict[str, str]:
     return found
 
 
-def rows(database: Database, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
+def rows(database: Readable, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
     """All rows of a statement of inspect.sql."""
     if name not in database.sql:
         database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
@@ -46,14 +56,17 @@ def value(database: Database, name: str, params: Mapping[str, Any] | None = None
     return rows(database, name, params)[0][0]
 
 
-def check(database: Database) -> list[str]:
-    """The fsck of our tables: every broken invariant, one line each; [] for a sound file. Changes nothing."""
+def check(database: Readable, *, integrity: bool = True) -> list[str]:
+    """The fsck of our tables: every broken invariant, one line each; [] for a sound file. Changes nothing.
+
+    Without `integrity` SQLite's own check is left out, as where it was made of the whole file.
+    """
     findings = [text for (text,) in rows(database, "check_objects", {"names": json.dumps(list(objects()))})]
     tables = [name for name, kind in objects().items() if kind == "TABLE"]
     if {finding.split()[1] for finding in findings} & set(tables):
         return findings
     findings += [text for (text,) in rows(database, "check_meta", {"version": VERSION}) if text]
-    for table in tables:
+    for table in tables if integrity else ():
         findings += [text for (text,) in rows(database, "check_integrity", {"name": table, "limit": FINDINGS})]
     for name in ("tasks", "keys", "lanes", "runs", "endings", "workers"):
         found = rows(database, f"check_{name}", {"limit": FINDINGS + 1})

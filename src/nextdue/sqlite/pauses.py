@@ -1,0 +1,91 @@
+"""Pausing: queues, names and single tasks that nobody starts until they are resumed. What runs already goes on."""
+
+from typing import Any, Literal, NamedTuple
+
+from nextdue.errors import UnknownTask
+from nextdue.sqlite.database import Database
+from nextdue.sqlite.store import SqliteStore
+from nextdue.statements import load
+
+PAGE = "pauses.sql"
+Kind = Literal["queue", "name"]
+
+
+class Pause(NamedTuple):
+    """A queue or a task name at rest."""
+
+    kind: Kind
+    word: str
+    """Which queue, or which name."""
+    since: int
+    """UTC ms."""
+
+
+def pause(store: SqliteStore, kind: Kind, word: str) -> bool:
+    """From this commit on no worker starts tasks of this queue or name; False if it was paused before."""
+    return _change(store, kind, word, stop=True)
+
+
+def resume(store: SqliteStore, kind: Kind, word: str) -> bool:
+    """End such a pause; False if there was none. Whoever calls rings afterwards."""
+    return _change(store, kind, word, stop=False)
+
+
+def paused(database: Database) -> list[Pause]:
+    """What is paused, queues first."""
+    return [Pause(*row) for row in _prepared(database).rows("paused", {})]
+
+
+def paused_tasks(database: Database) -> list[int]:
+    """The ids of the tasks that were paused one by one."""
+    return [id for (id,) in _prepared(database).rows("paused_tasks", {})]
+
+
+def is_known(database: Database, kind: Kind, word: str) -> bool:
+    """Whether the file has ever had a task of this name or in this queue."""
+    return bool(_prepared(database).read("pause_known", {"kind": kind, "word": word})[0])
+
+
+def pause_task(store: SqliteStore, id: int) -> bool:
+    """Set a waiting task aside; False if it isn't waiting (a running one goes on), then nothing changes.
+
+    True also if it was paused before. Raises UnknownTask if it has no row.
+    """
+    database = _prepared(store.database)
+    done = database.write("pause_task", {"id": id}).rowcount == 1
+    return done or _is_paused(database, id)
+
+
+def resume_task(store: SqliteStore, id: int) -> bool:
+    """Let a paused task wait for its due again, now if that passed; False if it wasn't paused.
+
+    Raises UnknownTask if it has no row. Whoever calls rings afterwards.
+    """
+    database = _prepared(store.database)
+    done = database.write("resume_task", {"id": id, "now": store.now_ms()}).rowcount == 1
+    if not done:
+        _is_paused(database, id)
+    return done
+
+
+def _change(store: SqliteStore, kind: Kind, word: str, *, stop: bool) -> bool:
+    database = _prepared(store.database)
+    before = database.connection.total_changes
+    database.write("pausing", {"kind": kind, "word": word, "stop": stop, "now": store.now_ms()})
+    return database.connection.total_changes > before
+
+
+def _is_paused(database: Database, id: int) -> bool:
+    row = database.read("pause_state", {"id": id})
+    if row is None:
+        raise UnknownTask(f"there is no task {id} in {database.path} that could be paused or resumed")
+    return bool(row[0])
+
+
+def _prepared(database: Database) -> Database:
+    """The database with the statements of this page and its temporary objects."""
+    if "pausing" not in database.sql:
+        page: dict[str, Any] = load("nextdue.sqlite", PAGE)
+        database.sql = {**database.sql, **page}
+        database.script("pauses_setup")
+    return database

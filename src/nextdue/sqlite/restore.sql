@@ -1,0 +1,102 @@
+-- What makes a backup the file again: the steps run in one transaction on the copy, before anybody else sees it.
+-- nextdue_meta's `restored` says, until it is released, that it came from a backup: [since, queues that it paused].
+-- `stores` are the ids of the store before each restore, as [id, last task]: keys derived from them stay the same.
+-- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
+
+-- :name restore_now
+SELECT {clock}
+
+-- What ran then was cut off: it will run again, perhaps a second time. What was to be cancelled is cancelled.
+-- :name restore_runs
+INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
+SELECT id, name, key, claims, scheduled_for, :now, CASE WHEN stop IS NULL THEN 'released' ELSE 'cancelled' END,
+  'restored', 'it ran when the backup was made', token >> 32
+FROM nextdue_task WHERE token IS NOT NULL
+
+-- :name restore_cancelled
+UPDATE nextdue_task SET token = NULL, stop = NULL, progress = NULL, due = NULL, rest = 'cancelled',
+  gone_at = :now + coalesce(remember, 0)
+WHERE token IS NOT NULL AND stop IS NOT NULL
+
+-- :name restore_forgotten
+DELETE FROM nextdue_task WHERE rest = 'cancelled' AND key IS NULL
+
+-- :name restore_running
+UPDATE nextdue_task SET token = NULL, progress = NULL, due = min(coalesce(scheduled_for, :now), :now)
+WHERE token IS NOT NULL
+
+-- Set aside by a limit, for a neighbour that runs no more; whoever claims them sets them aside again.
+-- :name restore_blocked
+UPDATE nextdue_task SET rest = NULL, due = coalesce(wished, :now), wished = NULL WHERE rest = 'blocked'
+
+-- :name restore_workers
+DELETE FROM nextdue_worker
+
+-- :name restore_stores
+INSERT INTO nextdue_meta(name, value)
+SELECT 'stores', json_array(json_array(value, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'nextdue_task'), 0)))
+FROM nextdue_meta WHERE name = 'store'
+ON CONFLICT(name) DO UPDATE SET value = json_insert(value, '$[#]', json_extract(excluded.value, '$[0]'))
+
+-- :name restore_store
+UPDATE nextdue_meta SET value = :store WHERE name = 'store'
+
+-- Queues that a person had paused stay so when the rest is released. A backup made of a held file is still held.
+-- :name restore_held
+INSERT OR REPLACE INTO nextdue_meta(name, value)
+SELECT 'restored', json_array(:now, json((
+  SELECT json_group_array(queue) FROM (
+    SELECT DISTINCT queue FROM nextdue_lane WHERE queue NOT IN (SELECT word FROM nextdue_pause WHERE kind = 'queue')
+    UNION SELECT value FROM json_each(coalesce((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored'), '[]'))))))
+
+-- :name restore_pause
+INSERT OR IGNORE INTO nextdue_pause(kind, word, since)
+SELECT 'queue', value, :now FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored'))
+
+-- :name restore_count
+INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1
+
+-- Looking at a held file.
+
+-- :name held
+SELECT value ->> 0, value -> 1 FROM nextdue_meta WHERE name = 'restored'
+
+-- :name held_overdue
+SELECT l.name, l.queue, count(*), min(t.due), sum(t.due < :now - 3600000)
+FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due <= :now
+WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+GROUP BY l.name, l.queue ORDER BY min(t.due)
+
+-- :name held_later
+SELECT count(*), min(t.due)
+FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due > :now
+WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+
+-- What a restore cut off, newest first.
+-- :name held_again
+SELECT task, name FROM nextdue_run r WHERE reason = 'restored' AND outcome = 'released' AND ended = :since ORDER BY id
+
+-- Releasing it.
+
+-- One piece of a herd: each row gets an offset within the window that depends on its id only. What is spread isn't
+-- overdue any more, so that this is repeated until nothing is left; and again after a crash.
+-- :name release_spread
+UPDATE nextdue_task SET scheduled_for = coalesce(scheduled_for, due),
+  due = :now + 1 + CAST(id * 2654435761 % 4294967296 / 4294967296.0 * :window AS INTEGER)
+WHERE id IN (
+  SELECT t.id FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due <= :now AND t.token IS NULL
+  WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+  LIMIT :piece)
+
+-- :name release_setup
+CREATE TEMP VIEW IF NOT EXISTS nextdue_release AS SELECT NULL AS one;
+CREATE TEMP TRIGGER IF NOT EXISTS nextdue_release_do INSTEAD OF INSERT ON nextdue_release
+BEGIN
+  DELETE FROM nextdue_pause WHERE kind = 'queue'
+    AND word IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')));
+  DELETE FROM nextdue_meta WHERE name = 'restored';
+  INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1;
+END
+
+-- :name release
+INSERT INTO nextdue_release(one) VALUES (1)
