@@ -166,6 +166,10 @@ class Executor(Protocol):
         """Take back all that isn't started."""
         ...
 
+    def settled(self, claim: Claim) -> bool:
+        """Whether this running claim has settled itself, so that it is no longer held though nothing was lost."""
+        ...
+
     def lose(self, claim: Claim) -> None:
         """Tell a running claim that its lease is lost; its ending is no longer reported."""
         ...

@@ -288,6 +288,8 @@ class Worker:
     def _compare(self, held: set[tuple[int, int]]) -> None:
         # The latest first: those that aren't started yet must not get the slots of those that are given up.
         for proof in [proof for proof in reversed(self.running) if proof not in held]:
+            if self.executor.settled(self.running[proof]):
+                continue  # it is done, and does something more
             self.executor.lose(self.running.pop(proof))
             self._since.pop(proof, None)
             self._asked.discard(proof)

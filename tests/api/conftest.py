@@ -77,7 +77,7 @@ class World:
             nd.open_store(),
             InlineExecutor(definitions, nd.desk),
             {name: d.options for name, d in definitions.items()},
-            **{"slots": {"thread": 4}, "random": lambda: 0.0, **options},
+            **{"slots": {"thread": 4, "loop": 4}, "random": lambda: 0.0, **options},
         )
         try:
             yield worker

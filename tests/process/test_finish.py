@@ -303,3 +303,25 @@ if fatal >= 0:
         f"mail {n}" for n in sorted(map(str, range(statements + 1)))
     ]
     place.checked()
+
+
+def test_a_task_that_goes_on_after_its_finish_keeps_its_slot(place: Place) -> None:
+    """Law 7: past a renewal it isn't taken for lost, though it holds nothing any more."""
+    place.script("""
+@nd.task(lease=1)
+def work(ctx: Context, n: int) -> None:
+    note("begin", n)
+    with ctx.finish():
+        pass
+    time.sleep(1.2)
+    note("end", n)
+""")
+    place.does("import shop; shop.work.enqueue_many([(n,) for n in range(2)])")
+    worker = place.python(
+        "import shop; service = shop.nd.working(1); service.open(); service.run(); print(dict(service.worker.totals))"
+    )
+    place.noted("end", 2)
+    assert worker.terminate() == 0
+    assert place.notes() == ["begin 0", "end 0", "begin 1", "end 1"]
+    worker.says("{'done': 2}")
+    place.checked()

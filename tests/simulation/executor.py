@@ -116,6 +116,9 @@ class SimExecutor:
         self.queue.clear()
         return claims
 
+    def settled(self, claim: Claim) -> bool:
+        return False
+
     def lose(self, claim: Claim) -> None:
         if claim in self.queue:
             self.queue.remove(claim)

@@ -225,6 +225,10 @@ class Context:
             log.warning("%s #%d is done; what it raised after finish() changes nothing: %s", self.name, self.id, said)
         return Ending(self._claim, "finished", ran_ms=0)
 
+    def settled(self) -> bool:
+        """Whether finish() has committed its end."""
+        return self._finish == "settled"
+
     def mark_lost(self) -> None:
         """The claim is no longer ours; unless it is settled by the task itself, which the worker may not know yet."""
         self._lost = self._finish != "settled"

@@ -50,6 +50,9 @@ class InlineExecutor:
         claims, self._queue = self._queue, []
         return claims
 
+    def settled(self, claim: Claim) -> bool:
+        return False
+
     def lose(self, claim: Claim) -> None:
         self._queue = [waiting for waiting in self._queue if waiting != claim]
 

@@ -147,6 +147,10 @@ class LoopExecutor:
             if self._waiting.pop(claim, None) is not None:
                 claims.append(claim)
 
+    def settled(self, claim: Claim) -> bool:
+        run = self._running.get(claim)
+        return run is not None and run.context.settled()
+
     def lose(self, claim: Claim) -> None:
         if self._waiting.pop(claim, None) is None:
             self._give_up(claim)

@@ -65,6 +65,9 @@ class SeveralExecutors:
     def withdraw(self) -> list[Claim]:
         return [claim for executor in self._executors.values() for claim in executor.withdraw()]
 
+    def settled(self, claim: Claim) -> bool:
+        return self._of[claim.name].settled(claim)
+
     def lose(self, claim: Claim) -> None:
         self._of[claim.name].lose(claim)
 

@@ -81,6 +81,10 @@ class ThreadExecutor:
             if claim is not None and self._waiting.pop(claim, None) is not None:
                 claims.append(claim)
 
+    def settled(self, claim: Claim) -> bool:
+        context = self._contexts.get(claim)
+        return context is not None and context.settled()
+
     def lose(self, claim: Claim) -> None:
         if self._waiting.pop(claim, None) is not None:
             return  # whoever takes it from the queue passes it by

@@ -209,6 +209,9 @@ class SandboxExecutor:
         claims, self._queue = self._queue, []
         return claims
 
+    def settled(self, claim: Claim) -> bool:
+        return False
+
     def lose(self, claim: Claim) -> None:
         self._queue = [waiting for waiting in self._queue if waiting != claim]
         if self._running is not None and self._running[0] == claim:
