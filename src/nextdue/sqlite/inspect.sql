@@ -66,7 +66,7 @@ SELECT 'task ' || id || ': ' || substr(wrong, 3) FROM (
     CASE WHEN (t.due IS NULL) = (t.rest IS NULL) THEN '; it must have either a due or a reason to rest' ELSE '' END ||
     CASE WHEN typeof(t.due) NOT IN ('integer', 'null') OR t.due NOT BETWEEN 0 AND {max}
       THEN '; its due is no instant: ' || quote(t.due) ELSE '' END ||
-    CASE WHEN t.rest NOT IN ('done', 'dead', 'cancelled', 'held') THEN '; unknown rest ' || quote(t.rest) ELSE '' END ||
+    CASE WHEN t.rest NOT IN ('done', 'dead', 'cancelled', 'held', 'blocked') THEN '; unknown rest ' || quote(t.rest) ELSE '' END ||
     CASE WHEN t.token IS NOT NULL AND t.due IS NULL THEN '; it is at rest and has a token' ELSE '' END ||
     CASE WHEN t.token >> 32 NOT BETWEEN 1
         AND coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_worker'), 0)
@@ -109,7 +109,7 @@ LIMIT :limit
 -- :name check_runs
 SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
   SELECT r.id AS id,
-    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled')
+    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled', 'expired')
       THEN '; unknown outcome ' || quote(r.outcome) ELSE '' END ||
     CASE WHEN typeof(r.ended) <> 'integer' OR r.started > r.ended THEN '; it ended before it began' ELSE '' END ||
     CASE WHEN r.task > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)
