@@ -41,32 +41,43 @@ BEGIN
 END;
 
 -- A row of a task with a limit or a rate wants to be claimed. If its group runs as many as it may, the row is set
--- aside, and with it those behind it, so that they stand in nobody's way. If its rate forbids it, the row gets the
--- next free slot as its due. Else it is claimed.
+-- aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it along,
+-- so that they stand in nobody's way. Else it is claimed.
+CREATE TEMP TABLE nextdue_behind(place INTEGER PRIMARY KEY, id INTEGER NOT NULL);
 CREATE TEMP VIEW nextdue_admit AS
 SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
 CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
+WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
 BEGIN
-  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
-  WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
-    AND id IN (
-      SELECT NEW.id UNION ALL SELECT * FROM (
-        SELECT b.id FROM nextdue_task b
-        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
-      UNION ALL SELECT * FROM (
-        SELECT b.id FROM nextdue_task b
-        WHERE b.lane = (SELECT t.lane FROM nextdue_task t WHERE t.id = NEW.id) AND NEW.grp = '' AND b.grp IS NULL
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000))
-    AND due IS NOT NULL AND token IS NULL;
   -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
   UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
-  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate)
-  WHERE name = NEW.name AND grp = NEW.grp AND free > {now}
-    AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL);
-  UPDATE nextdue_task SET grp = NEW.grp,
-    due = min((SELECT tail FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp), {max})
-  WHERE id = NEW.id AND due <= {now} AND token IS NULL AND NEW.rate IS NOT NULL
-    AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now});
+  DELETE FROM nextdue_behind;
+  INSERT INTO nextdue_behind(id) SELECT NEW.id
+    WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
+      OR (NEW.rate IS NOT NULL AND EXISTS (
+        SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  INSERT INTO nextdue_behind(id)
+    SELECT t.id FROM (
+      SELECT * FROM (
+        SELECT b.id FROM nextdue_task b
+        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND b.name = NEW.name AND b.grp = NEW.grp
+          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
+      UNION SELECT * FROM (
+        SELECT b.id FROM nextdue_task b
+        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND NEW.grp = '' AND b.grp IS NULL
+          AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
+          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)) u
+      CROSS JOIN nextdue_task t ON t.id = u.id
+    WHERE t.id <> NEW.id ORDER BY t.due, t.id;
+  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
+  WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
+    AND id IN (SELECT id FROM nextdue_behind);
+  DELETE FROM nextdue_behind WHERE (SELECT t.due FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
+  UPDATE nextdue_task SET grp = NEW.grp, due = min(max(r.free, r.tail + NEW.rate) + NEW.rate * (b.place - 1), {max})
+  FROM nextdue_behind b CROSS JOIN nextdue_rate r ON r.name = NEW.name AND r.grp = NEW.grp
+  WHERE nextdue_task.id = b.id;
+  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate) + NEW.rate * ((SELECT max(place) FROM nextdue_behind) - 1)
+  WHERE name = NEW.name AND grp = NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind);
   UPDATE nextdue_task SET grp = NEW.grp,
     due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
   WHERE id = NEW.id AND due <= {now} AND token IS NULL;
@@ -324,14 +335,15 @@ WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more.
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more:
+-- no rate is slower than one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock})
+DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
 
 -- :name lanes
 SELECT {lanes}
