@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
-from nextdue.records import Claim, Ending, Put
+from nextdue.records import Claim, Ending, Mode, Put
 from nextdue.testing import FakeClock
 from tests.simulation.groups import LIMITS, NAMES, Groups
 
-CHANGING = ("replace", "earliest", "extend", "again")
+CHANGING: tuple[Mode, ...] = ("replace", "earliest", "extend", "again")
 """The modes of a put that change a task which holds the key."""
+MODES: tuple[Mode, ...] = (*CHANGING, "ignore", "reject")
 
 
 class Broken(AssertionError):
@@ -258,7 +259,8 @@ class Judge:
         late = old.expires is not None and old.expires <= now
         assert actor is not None
         assert self.open(actor, c.name, self.lane(old.lane)[0])
-        assert old.due is not None and old.due <= now
+        assert old.due is not None
+        assert old.due <= now
         assert late or old.stop is not None, "settled by another than its owner"
         self.lines[c.id, "cancelled" if old.stop is not None else "expired"] += 1
         if old.token is not None:
@@ -285,7 +287,7 @@ class Judge:
     def _changed_while_running(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new = c.old, c.new
         if verb == "put":
-            wish = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0}
+            wish: dict[str, Any] = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0}
             assert old._replace(**wish) == new._replace(**wish), "a running row was changed by another than its owner"
             put = self._put(c, new.again_args)
             due, latest = self._due_of(put), old.latest
@@ -295,7 +297,7 @@ class Judge:
             assert new.again_due == self._joined(put, due, before, bound), "the wish isn't due as its mode says"
             assert new.latest == latest
         elif verb == "cancel":
-            asked = {"stop": 0, "again_due": None, "again_args": None}
+            asked: dict[str, Any] = {"stop": 0, "again_due": None, "again_args": None}
             assert old._replace(**asked) == new._replace(**asked), "a running row was changed by another than its owner"
             assert new.stop is not None
             assert new.again_due is None
@@ -341,10 +343,11 @@ class Judge:
     def _refused(self, c: Change, actor: Actor | None) -> None:
         """A row that was due isn't claimed: it has expired, or its group has no room or no slot for it."""
         old, new, now = c.old, c.new, self.clock.now()
-        assert old.due is not None and old.due <= now, "a row at rest was changed by a strange verb"
+        assert old.due is not None
+        assert old.due <= now, "a row at rest was changed by a strange verb"
         if new.rest != "blocked" and (new.rest is not None or new.args != old.args):
             return self._over(c, actor)
-        rest = {"due": 0, "rest": None, "wished": None, "grp": None}
+        rest: dict[str, Any] = {"due": 0, "rest": None, "wished": None, "grp": None}
         assert old._replace(**rest) == new._replace(**rest)
         assert c.name in LIMITS, "set aside without a limit"
         if new.rest == "blocked":
@@ -352,7 +355,8 @@ class Judge:
             assert self.groups.full(c.name, new.grp), "set aside though there was room"
         else:
             assert self.groups.too_early(c.name, new.grp, now), "put off though its slot had come"
-            assert new.due is not None and new.due > now
+            assert new.due is not None
+            assert new.due > now
             assert self.groups.given(c.id, c.name, new.grp, new.due), "two got one slot"
         return None
 
@@ -397,8 +401,9 @@ class Judge:
         elif old.gone_at is not None and old.gone_at <= self.clock.now():
             assert old.rest in ("done", "cancelled")
         else:
-            over = (verb, old.rest) in (("cancel", "cancelled"), ("tick", "cancelled"), ("tick", "dead"))
-            assert over and old.key is None, "a task was deleted"
+            over = (("cancel", "cancelled"), ("tick", "cancelled"), ("tick", "dead"))
+            assert (verb, old.rest) in over, "a task was deleted"
+            assert old.key is None, "a key was forgotten"
             assert old.rest == "cancelled" or old.expires is not None, "a dead task was deleted"
 
     def lane(self, id: int) -> tuple[str, int]:

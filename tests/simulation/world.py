@@ -1,27 +1,23 @@
 """A world: some workers and callers on one file, a clock, and weather. All chance comes from one seed."""
 
 import heapq
-import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from nextdue.due import MAX_CRASHES
 from nextdue.records import Put
-from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.crew import GRACE_MS, Crew, Role
+from tests.simulation.checks import STRANGER, Checks
+from tests.simulation.crew import Crew, Role
 from tests.simulation.executor import Job, Poisoned, number_of
 from tests.simulation.faults import Killed, Trap
 from tests.simulation.groups import LIMITS, NAMES
-from tests.simulation.judge import CHANGING, Broken, Judge
+from tests.simulation.judge import MODES, Broken, Judge
 
 Mutate = Callable[[SqliteStore], None]
-STRANGER = "stranger"
-"""A name that no worker knows."""
 QUEUES = ("default", "slow")
 HOUR_MS = 3_600_000
 
@@ -41,6 +37,12 @@ class Weather:
     puts: int = 40
     storm_ms: int = 120_000
     rests: int = 0
+    """How often a queue or a name is paused."""
+    names: tuple[str, ...] = (*NAMES, *NAMES, "stranger")
+    """What callers put."""
+    keys: int = 3
+    """Of how many keys puts in all modes are; with one of them, most puts are such."""
+    groups: tuple[str | None, ...] = (None, "", "a", "b")
     long_every: int = 16
     restarts_ms: tuple[int, ...] = (1, 50, 3_000, 200_000)
 
@@ -67,7 +69,7 @@ class Weather:
         )
 
 
-class World:
+class World(Checks):
     def __init__(
         self,
         seed: int,
@@ -256,9 +258,8 @@ class World:
         trap = self._trap(self.weather.crash * 2)
         if trap:
             self.caller_trap.arm(*trap)
-        verb = self.random.choice(
-            (self._put, self._put, self._put_keyed, self._put_keyed, self._put_many, self._put_raw, self._cancel)
-        )
+        hot = (self._put_keyed,) * (6 if self.weather.keys == 1 else 2)
+        verb = self.random.choice((self._put, self._put, *hot, self._put_many, self._put_raw, self._cancel))
         try:
             ring = verb()
         except Killed:
@@ -289,11 +290,11 @@ class World:
         return job
 
     def _like(self) -> Put:
-        name = self.random.choice((*NAMES, *NAMES, STRANGER))
+        name = self.random.choice(self.weather.names)
         delay = self.random.choice((0, 0, 0, 1, 700, 20_000))
         like = Put(name, self.random.choice(QUEUES), self.random.choice((-5, 0, 0, 7)), "[]", delay_ms=delay)
         expires = self.random.choice((None, None, None, 3_000, 40_000))
-        group = self.random.choice((None, "", "a", "b")) if name in LIMITS else None
+        group = self.random.choice(self.weather.groups) if name in LIMITS else None
         return like._replace(expires_in_ms=expires, group=group)
 
     def _put(self) -> bool:
@@ -307,8 +308,8 @@ class World:
 
     def _put_keyed(self) -> bool:
         """One of few keys, so that it is often held, in any mode."""
-        like, mode = self._like(), self.random.choice((*CHANGING, "ignore", "reject"))
-        args, key = f"[{self._job(like.name, like.queue).number}]", f"m{self.random.randrange(3)}"
+        like, mode = self._like(), self.random.choice(MODES)
+        args, key = f"[{self._job(like.name, like.queue).number}]", f"m{self.random.randrange(self.weather.keys)}"
         latest = self.random.choice((None, 2_000, 30_000)) if mode == "extend" else None
         put = like._replace(args=args, key=key, remember_ms=5_000, mode=mode, latest_ms=latest)
         return self._store_all([put])
@@ -428,115 +429,3 @@ class World:
         for lane in sorted(self.judge.paused):
             self._pause(*lane, on=False)
         self._ring()
-
-    # what must hold
-
-    def _check_sleepers(self) -> None:
-        """Nobody sleeps past the due of a row that it could take."""
-        now, monotonic = self.clock.now(), self.clock.monotonic_ms()
-        rows = self.judge.connection.execute(
-            "SELECT l.queue, l.name, l.alone, min(t.due) FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
-            "WHERE t.due IS NOT NULL AND t.token IS NULL AND l.name <> 'stranger' GROUP BY l.id"
-        ).fetchall()
-        for queue, name, alone, due in rows:
-            for c in self.crew:
-                if not c.promises(due, queue, name, alone):
-                    continue
-                if c.sleeps_until() > max(monotonic, monotonic + due - now):
-                    raise Broken(
-                        f"worker {c.actor.number} sleeps though a {name} in {queue} is due at {due} (now {now})"
-                    )
-        self._check_blocked()
-        if self.stepped_at:
-            self._check_leases(now)
-        for c in self.crew:
-            awake = c.alive and not (c.paused_until or c.trouble_ms or c.refused)
-            for id, token in self._unheard(c) if awake else ():
-                raise Broken(f"worker {c.actor.number} wasn't told that {id} (token {token}) is to stop")
-            if awake and c.worker.stopping and c.sleeps_until() - monotonic > GRACE_MS + 10:
-                raise Broken(f"worker {c.actor.number} is to stop and sleeps longer than its grace")
-
-    def _check_blocked(self) -> None:
-        """Nothing stays blocked when its group runs fewer than its limit and a worker that knows it is idle."""
-        rows = self.judge.connection.execute(
-            "SELECT t.name, t.grp, l.queue, l.alone, l.id, count(*) FROM nextdue_task t "
-            "JOIN nextdue_lane l ON l.id = t.lane WHERE t.rest = 'blocked' GROUP BY t.name, t.grp, l.id"
-        ).fetchall()
-        for name, grp, queue, alone, lane, count in rows:
-            room = LIMITS[name] - len(self.judge.groups.running[name, grp])
-            if room <= 0 or not any(c.promises(0, queue, name, alone) for c in self.crew):
-                continue
-            (free,) = self.judge.connection.execute(
-                "SELECT count(*) FROM nextdue_task "
-                "WHERE name = ? AND grp = ? AND lane = ? AND due IS NOT NULL AND token IS NULL",
-                (name, grp, lane),
-            ).fetchone()
-            if free < room:
-                raise Broken(f"{count} {name} of group {grp!r} in {queue} stay blocked though {room} more may run")
-
-    def _unheard(self, c: Crew) -> list[tuple[int, int]]:
-        """What runs at this worker, was asked to stop and wasn't told."""
-        rows = self.judge.connection.execute("SELECT id, token FROM nextdue_task WHERE stop IS NOT NULL").fetchall()
-        told = {(claim.id, claim.token) for claim in c.executor.told}
-        return [proof for proof in rows if proof in c.worker.running and proof not in told]
-
-    def _check_leases(self, now: int) -> None:
-        """No lease of the dead is longer than was asked for, though the clock was set back. The living renew theirs."""
-        rows = self.judge.connection.execute(
-            "SELECT l.queue, l.name, t.due, t.token >> 32 FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
-            "WHERE t.token IS NOT NULL AND t.due > ?",
-            (now + min(NAMES.values()) + 1_000,),
-        ).fetchall()
-        for queue, name, due, owner in rows:
-            seen = any(c.promises(due, queue, name, 0) for c in self.crew)
-            long = due > now + NAMES[name] + 1_000
-            if long and seen and self.judge.actors[owner].gone_at < self.stepped_at:
-                raise Broken(f"the lease of a {name} lasts until {due} (now {now}), longer than was asked for")
-
-    def _finished(self) -> bool:
-        (left,) = self.judge.connection.execute(
-            "SELECT count(*) FROM nextdue_task WHERE (due IS NOT NULL OR rest = 'blocked') AND name <> 'stranger'"
-        ).fetchone()
-        return not left
-
-    def _check_end(self) -> None:
-        findings = check(self.callers.database)
-        if findings:
-            raise Broken("; ".join(findings))
-        query = self.judge.connection.execute
-        rows = {
-            id: (name, number_of(args), rest, claims, reason)
-            for id, name, args, rest, claims, reason in query(
-                "SELECT id, name, args, rest, claims, reason FROM nextdue_task"
-            )
-        }
-        runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())
-        keyed = {id for (id,) in query("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
-        for number, id in self.acknowledged.items():
-            if id not in rows and not any(
-                word in runs.get(id, "") for word in ("done", "cancelled", "expired")
-            ):
-                raise Broken(f"task {id} ({json.dumps(vars(self.jobs[number]))}) is lost")
-        for id, outcomes in runs.items():
-            if outcomes.split(",").count("done") > 1 and id not in keyed:
-                raise Broken(f"task {id} was done twice: {outcomes}")
-        for (id, word), count in self.judge.lines.items():
-            if runs.get(id, "").split(",").count(word) < count:
-                raise Broken(f"task {id} was {word} and its history doesn't say so: {runs.get(id)}")
-        for id, (name, number, rest, claims, reason) in rows.items():
-            if name == STRANGER and claims:
-                raise Broken(f"task {id} of an unknown name was claimed")
-            if name != STRANGER and rest in (None, "blocked"):
-                raise Broken(f"task {id} ({vars(self.jobs[number])}) was never finished")
-            if reason != "expired":
-                self._check_dead(self.jobs[number], rest)
-
-    def _check_dead(self, job: Job, rest: str | None) -> None:
-        if not self.weather.poisons:
-            return
-        if rest == "dead" and not job.poison and job.outcomes[-1] != "gave_up":
-            raise Broken(f"an innocent died: {job}")
-        if job.poison and rest == "dead" and not (len(job.kills) <= MAX_CRASHES and job.kills[-1]):
-            raise Broken(f"a poison task must die after {MAX_CRASHES} kills, the last one alone: {job}")
-        if job.poison and rest == "dead" and self.weather.poisons == 1 and len(job.kills) != MAX_CRASHES:
-            raise Broken(f"a poison task killed {len(job.kills)} workers: {job}")
