@@ -116,7 +116,7 @@ class Checks:
             if outcomes.split(",").count("done") > 1 and id not in keyed:
                 raise Broken(f"task {id} was done twice: {outcomes}")
         for (id, word), count in self.judge.lines.items():
-            if runs.get(id, "").split(",").count(word) < count:
+            if id in runs and runs[id].split(",").count(word) < count:
                 raise Broken(f"task {id} was {word} and its history doesn't say so: {runs.get(id)}")
         for id, (name, number, rest, claims, reason) in rows.items():
             if name == STRANGER and claims:

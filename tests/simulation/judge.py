@@ -152,8 +152,10 @@ class Judge:
                 self._ended(c, verb, actor)
             elif c.old.token is not None:
                 self._changed_while_running(c, verb, actor)
-            else:
-                self._changed_at_rest(c, verb, actor)
+            elif verb == "tick" and not self._follows(c):
+                self._refused(c, actor)
+            elif not self._follows(c):
+                self._changed_at_rest(c, verb)
         except AssertionError as exc:
             who = f"worker {actor.number}" if actor else "a caller"
             raise Broken(f"{verb} by {who} at {self.clock.now()}: {exc}\n  {c}") from None
@@ -327,16 +329,16 @@ class Judge:
             return min(max(due, before), latest)
         return min(due, before)
 
-    def _changed_at_rest(self, c: Change, verb: str, actor: Actor | None) -> None:
+    def _follows(self, c: Change) -> bool:
+        """Whether it was set aside by its limit and is due again."""
+        return c.old.rest == "blocked" and c.new == c.old._replace(due=c.old.wished, rest=None, wished=None)
+
+    def _changed_at_rest(self, c: Change, verb: str) -> None:
         old, new = c.old, c.new
-        if old.rest == "blocked" and (new.due, new.rest, new.wished) == (old.wished, None, None):
-            assert old._replace(due=0, rest=None, wished=None) == new._replace(due=0, rest=None, wished=None)
-        elif verb == "cancel":
+        if verb == "cancel":
             assert old.due is not None or old.rest in ("held", "dead", "blocked")
             assert (new.rest, new.again_due) == ("cancelled", None)
             self.lines[c.id, "cancelled"] += 1
-        elif verb == "tick":
-            self._refused(c, actor)
         else:
             self._put_at_rest(c, verb)
 
