@@ -24,14 +24,14 @@ BOUNDED = {
     "look": {"USE TEMP B-TREE FOR GROUP BY"},
     "nextdue_tick_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
     "nextdue_bury_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
-    # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.
-    "nextdue_tick_do fills nextdue_freed 2": {"USE TEMP B-TREE FOR DISTINCT"},
-    "nextdue_admit_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
     "forget_rates": {"SCAN nextdue_rate"},
     # The newest lines of the history, likewise.
     "runs": {"SCAN nextdue_run"},
     # For people who look around: any filter, sorted. Nothing of the engine asks this.
     "find": {"SCAN t", "USE TEMP B-TREE FOR ORDER BY"},
+    # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.
+    "nextdue_tick_do fills nextdue_freed 2": {"USE TEMP B-TREE FOR DISTINCT"},
+    "nextdue_admit_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
 }
 """Statements that may go over a big table, and why."""
 
