@@ -47,6 +47,7 @@ class StoreAndModel(RuleBasedStateMachine):
         self.model = Model()
         self.hands: list[tuple[Hand, Served]] = []
         self.known: list = []
+        self.puts = 0
         self.enlist(role)
 
     def teardown(self):
@@ -64,15 +65,22 @@ class StoreAndModel(RuleBasedStateMachine):
         priority=st.sampled_from([0, 0, 5]),
         delay=DELAYS,
         key=KEYS,
+        mode=st.sampled_from(["ignore", "reject", "replace", "earliest", "extend", "again"]),
+        latest=st.sampled_from([None, 500, 80_000]),
     )
-    def put(self, name, queue, priority, delay, key):
-        put = Put(name, queue, priority, "[1]", delay_ms=delay, key=key, remember_ms=2_000 if key else None)
+    def put(self, name, queue, priority, delay, key, mode, latest):
+        self.puts += 1
+        put = Put(name, queue, priority, f"[{self.puts}]", delay_ms=delay)
+        if key:
+            put = put._replace(key=key, remember_ms=2_000, mode=mode, latest_ms=latest)
         (answer,), ring = self.place.store.put([put])
         now = self.clock.now()
-        task = Task(answer.id, name, queue, priority, "[1]", now + delay + (delay > 0), key, 2_000 if key else 0)
-        expected = self.model.put(task, now)
+        task = Task(answer.id, name, queue, priority, put.args, now + delay + (delay > 0), key, put.remember_ms or 0)
+        task.latest = now + latest if key and latest is not None else None
+        expected = self.model.put(task, now, put.mode)
         assert (answer.created, answer.state, answer.id) == (*expected, task.id)
-        assert ring is (answer.created and self.model.nearest(task.id))
+        moved = answer.state == "waiting" and put.mode in ("replace", "earliest", "extend")
+        assert ring is ((answer.created or moved) and self.model.nearest(task.id))
 
     @rule(count=st.integers(1, 4), delay=DELAYS, name=st.sampled_from(NAMES))
     def put_many(self, count, delay, name):
@@ -130,7 +138,8 @@ class StoreAndModel(RuleBasedStateMachine):
             renew_every_ms=1,
         )
         assert sorted(answer.lost) == sorted(self.model.settle(served, settlements, now))
-        waiting = [s.id for s in settlements if s.delay_ms is not None and (s.id, s.token) not in answer.lost]
+        left = {s.id for s in settlements if (s.id, s.token) not in answer.lost} & self.model.tasks.keys()
+        waiting = [id for id in sorted(left) if self.model.tasks[id].state() == "waiting"]
         rung = any(self.model.nearest(id) for id in waiting)
         held = self.model.renew(served, now) if renewing else None
         rows = self.model.claimable(served, now, monotonic, alone=int(alone), fair=fair)
@@ -182,11 +191,15 @@ class StoreAndModel(RuleBasedStateMachine):
             return
         rows = self.place.store.database.connection.execute(
             "SELECT t.id, t.due, t.rest, t.token, t.attempts, t.crashes, t.claims, t.scheduled_for, t.gone_at, "
-            "l.queue, l.name, l.priority, l.alone FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
+            "t.args, t.again_due, t.again_args, t.latest, t.stop, l.queue, l.name, l.priority, l.alone "
+            "FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
             "ORDER BY t.id"
         ).fetchall()
         expected = [
-            (t.id, t.due, t.rest, t.token, t.attempts, t.crashes, t.claims, t.scheduled_for, t.gone_at, *t.lane())
+            (
+                *(t.id, t.due, t.rest, t.token, t.attempts, t.crashes, t.claims, t.scheduled_for, t.gone_at),
+                *(t.args, t.again_due, t.again_args, t.latest, t.stop, *t.lane()),
+            )
             for _, t in sorted(self.model.tasks.items())
         ]
         assert rows == expected

@@ -12,7 +12,8 @@ from nextdue.task import Options, Retry
 from nextdue.worker import PASSING, TROUBLE_MS, Worker
 from tests.simulation.executor import SimExecutor
 from tests.simulation.faults import Killed, Trap
-from tests.simulation.judge import NAMES, Actor, Judge
+from tests.simulation.groups import KINDS, LIMITS, NAMES, RATES
+from tests.simulation.judge import Actor, Judge
 
 FRUITLESS = 3
 """So many ticks in a row that a look asked for may find nothing to do; more is spinning."""
@@ -23,7 +24,17 @@ AT_ONCE = 60
 
 def options(names: tuple[str, ...]) -> dict[str, Options]:
     retry = Retry(base=1, cap=20, jitter=1, limit=6)
-    return {name: Options(name=name, lease_ms=NAMES[name], retry=retry) for name in names}
+    return {
+        name: Options(
+            name=name,
+            lease_ms=NAMES[name],
+            retry=retry,
+            run_in=KINDS[name],
+            limit=LIMITS.get(name),
+            rate_ms=RATES.get(name),
+        )
+        for name in names
+    }
 
 
 class Role(NamedTuple):
@@ -32,6 +43,10 @@ class Role(NamedTuple):
     names: tuple[str, ...]
     queues: tuple[str, ...] | None
     slots: int
+
+    def sizes(self) -> dict[str, int]:
+        """How many run at once of each kind."""
+        return dict.fromkeys(sorted({KINDS[name] for name in self.names}), self.slots)
 
 
 class Crew:
@@ -59,7 +74,7 @@ class Crew:
         self.trap = Trap(store)
         if where:
             self.trap.arm(*where)
-        self.executor = SimExecutor(jobs, self.role.slots, self.clock.monotonic_ms, self.judge.broken)
+        self.executor = SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken)
         self._report = self.executor.finished
         vars(self.executor).update(finished=self._finished)
         self.alive, self.generation = True, self.generation + 1
@@ -72,7 +87,7 @@ class Crew:
             store,
             self.executor,
             options(self.role.names),
-            slots={"thread": self.role.slots},
+            slots=self.role.sizes(),
             random=self.random.random,
             queues=self.role.queues,
             grace_ms=GRACE_MS,
@@ -175,12 +190,12 @@ class Crew:
         """Whether a row like this must find this worker awake when it falls due."""
         if not self.alive or self.paused_until or self.trouble_ms or self.refused:
             return False
-        if self.worker.stopping or not self.actor.serves(name, queue):
+        if self.worker.stopping or not self.judge.open(self.actor, name, queue):
             return False
         running = self.worker.running
         if running and (alone or self.worker._hold_ends() is not None):
             return False
-        return len(running) < self.role.slots and not any(c.alone for c in running.values())
+        return self.worker._free(KINDS[name]) > 0 and not any(c.alone for c in running.values())
 
 
 def killed(action: Callable[[], None]) -> bool:

@@ -2,12 +2,13 @@
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending
+from tests.simulation.groups import KINDS, LIMITS
 
 
 class Poisoned(BaseException):
@@ -37,18 +38,28 @@ def number_of(args: str) -> int:
 class SimExecutor:
     """ports.Executor in simulated time. `judge` is told what is not allowed."""
 
-    def __init__(self, jobs: dict[int, Job], size: int, now: Callable[[], int], judge: Callable[[str], None]) -> None:
-        self.jobs, self.size, self.now, self.judge = jobs, size, now, judge
+    def __init__(
+        self, jobs: dict[int, Job], sizes: Mapping[str, int], now: Callable[[], int], judge: Callable[[str], None]
+    ) -> None:
+        self.jobs, self.sizes, self.now, self.judge = jobs, sizes, now, judge
         self.queue: deque[Claim] = deque()
         self.active: dict[Claim, int] = {}
+        self.told: set[Claim] = set()
+        """Those that were asked to stop."""
+        self._heeding: set[Claim] = set()
         self._ended: list[Ending] = []
 
+    def _room(self, kind: str) -> bool:
+        return sum(KINDS[claim.name] == kind for claim in self.active) < self.sizes[kind]
+
     def start(self, claim: Claim) -> None:
-        if len(self.active) < self.size:
+        if self._room(KINDS[claim.name]):
             self._begin(claim, self.now())
             return
         if claim.crashes:
             self.judge(f"task {claim.id} has crashes and was claimed ahead")
+        if claim.name in LIMITS:
+            self.judge(f"task {claim.id} has a limit and was claimed ahead")
         self.queue.append(claim)
 
     def _begin(self, claim: Claim, at: int) -> None:
@@ -65,7 +76,7 @@ class SimExecutor:
             if at > now:
                 return
             job = self.jobs[number_of(claim.args)]
-            if job.poison:
+            if job.poison and claim not in self._heeding:
                 job.kills.append(len(self.active) == 1 and not self.queue)
                 if len(job.kills) > MAX_CRASHES:
                     self.judge(f"a poison task goes on killing: {job}")
@@ -75,10 +86,15 @@ class SimExecutor:
             self._fill(at)
 
     def _fill(self, at: int) -> None:
-        while self.queue and len(self.active) < self.size:
-            self._begin(self.queue.popleft(), at)
+        for claim in list(self.queue):
+            if self._room(KINDS[claim.name]):
+                self.queue.remove(claim)
+                self._begin(claim, at)
 
     def _ending(self, claim: Claim, job: Job) -> Ending:
+        if claim in self._heeding:
+            self._heeding.discard(claim)
+            return Ending(claim, "cancelled", ran_ms=job.runs_ms)
         kind = job.outcomes[min(job.tries, len(job.outcomes) - 1)]
         job.tries += 1
         if kind == "done":
@@ -103,13 +119,20 @@ class SimExecutor:
         return None
 
     def cancel(self, claim: Claim) -> None:
-        """Nobody asks for it here."""
+        """Two of three heed it at their next moment, the others never; what isn't started ends at once."""
+        self.told.add(claim)
+        if claim in self.queue:
+            self.queue.remove(claim)
+            self._ended.append(Ending(claim, "cancelled", ran_ms=0))
+        elif claim in self.active and number_of(claim.args) % 3:
+            self._heeding.add(claim)
+            self.active[claim] = min(self.active[claim], self.now() + 5)
 
     def progress(self) -> list[tuple[Claim, str]]:
         return []
 
     def waiting(self, kind: str | None = None) -> int:
-        return len(self.queue)
+        return sum(kind in (None, KINDS[claim.name]) for claim in self.queue)
 
     def withdraw(self) -> list[Claim]:
         claims = list(self.queue)

@@ -4,15 +4,19 @@ import pytest
 
 from tests.simulation.judge import Broken
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants_of_verbs import MUTANTS as OF_VERBS
 from tests.simulation.world import World
 
 SEEDS = 40
 """The most worlds that a mutant may survive less one; the numbers found are in the report of the test."""
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+ALL = MUTANTS | OF_VERBS
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_the_simulation_catches(name, tmp_path, monkeypatch, record_property):
-    plant, weather = MUTANTS[name]
+    plant, weather = ALL[name]
     mutate = plant(monkeypatch)
     for seed in range(SEEDS):
         world = World(seed, tmp_path, mutate, weather=weather)

@@ -15,7 +15,7 @@ def test_a_clock_set_back_makes_no_grace_longer(tmp_path):
     store = SqliteStore(tmp_path / "stop.db", now=clock.now, monotonic_ms=clock.monotonic_ms)
     store.put([Put("mail", "default", 0, "[0]")])
     jobs = {0: Job(0, "mail", "default", ["done"], HOUR_MS)}
-    executor = SimExecutor(jobs, 1, clock.monotonic_ms, lambda what: None)
+    executor = SimExecutor(jobs, {"thread": 1}, clock.monotonic_ms, lambda what: None)
     worker = Worker(store, executor, options(("mail",)), slots={"thread": 1}, random=lambda: 0.0)
     worker.tick()
     assert worker.running

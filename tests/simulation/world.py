@@ -1,26 +1,23 @@
 """A world: some workers and callers on one file, a clock, and weather. All chance comes from one seed."""
 
 import heapq
-import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from nextdue.due import MAX_CRASHES
 from nextdue.records import Put
-from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.crew import GRACE_MS, Crew, Role
+from tests.simulation.checks import STRANGER, Checks
+from tests.simulation.crew import Crew, Role
 from tests.simulation.executor import Job, Poisoned, number_of
 from tests.simulation.faults import Killed, Trap
-from tests.simulation.judge import NAMES, Broken, Judge
+from tests.simulation.groups import LIMITS, NAMES
+from tests.simulation.judge import MODES, Broken, Judge
 
 Mutate = Callable[[SqliteStore], None]
-STRANGER = "stranger"
-"""A name that no worker knows."""
 QUEUES = ("default", "slow")
 HOUR_MS = 3_600_000
 
@@ -39,6 +36,13 @@ class Weather:
     poisons: int = 0
     puts: int = 40
     storm_ms: int = 120_000
+    rests: int = 0
+    """How often a queue or a name is paused."""
+    names: tuple[str, ...] = (*NAMES, *NAMES, "stranger")
+    """What callers put."""
+    keys: int = 3
+    """Of how many keys puts in all modes are; with one of them, most puts are such."""
+    groups: tuple[str | None, ...] = (None, "", "a", "b")
     long_every: int = 16
     restarts_ms: tuple[int, ...] = (1, 50, 3_000, 200_000)
 
@@ -61,10 +65,11 @@ class Weather:
             late=random.random() < 0.5,
             poisons=poisons,
             puts=random.randrange(20, 60),
+            rests=random.choice((0, 0, 1, 4)),
         )
 
 
-class World:
+class World(Checks):
     def __init__(
         self,
         seed: int,
@@ -95,7 +100,7 @@ class World:
         every = tuple(NAMES)
         roles = [Role(every, None, self.random.choice((1, 2, 4)))]
         for _ in range(self.random.choice((0, 0, 1, 2, 3))):
-            names = tuple(self.random.sample(every, self.random.randrange(1, 4)))
+            names = tuple(self.random.sample(every, self.random.randrange(1, 5)))
             queues = self.random.choice((None, None, ("default",), ("slow", "default")))
             roles.append(Role(names, queues, self.random.choice((1, 2, 4, 8))))
         return roles
@@ -115,6 +120,8 @@ class World:
             self.at(self.random.randrange(self.weather.storm_ms), "put")
         for what in self._foretold():
             self.at(self.random.randrange(self.weather.storm_ms), what, self.random.randrange(len(self.crew)))
+        for _ in range(self.weather.rests):
+            self.at(self.random.randrange(self.weather.storm_ms), "rest")
         self.at(self.weather.storm_ms, "calm")
         events = 0
         while self.heap:
@@ -127,7 +134,7 @@ class World:
             events += 1
             if events > 8_000:
                 raise Broken("the world doesn't come to rest")
-            getattr(self, f"_on_{what}")(*(() if what in ("put", "calm") else (who,)))
+            getattr(self, f"_on_{what}")(*(() if what in ("put", "calm", "rest") else (who,)))
             self.digest = zlib.crc32(f"{at} {what} {who} {self.judge.changes}".encode(), self.digest)
             if self.calm and what == "wake" and self._finished():
                 break
@@ -251,7 +258,8 @@ class World:
         trap = self._trap(self.weather.crash * 2)
         if trap:
             self.caller_trap.arm(*trap)
-        verb = self.random.choice((self._put, self._put, self._put_many, self._put_raw, self._cancel))
+        hot = (self._put_keyed,) * (6 if self.weather.keys == 1 else 2)
+        verb = self.random.choice((self._put, self._put, *hot, self._put_many, self._put_raw, self._cancel))
         try:
             ring = verb()
         except Killed:
@@ -260,6 +268,7 @@ class World:
             self.callers.database.connection.close()
             self.callers = self._open_caller()
             ring = True
+        self.judge.asked = []
         self.caller_trap.disarm()
         if ring:
             self._ring()
@@ -281,17 +290,32 @@ class World:
         return job
 
     def _like(self) -> Put:
-        name = self.random.choice((*NAMES, *NAMES, STRANGER))
+        name = self.random.choice(self.weather.names)
         delay = self.random.choice((0, 0, 0, 1, 700, 20_000))
-        return Put(name, self.random.choice(QUEUES), self.random.choice((-5, 0, 0, 7)), "[]", delay_ms=delay)
+        like = Put(name, self.random.choice(QUEUES), self.random.choice((-5, 0, 0, 7)), "[]", delay_ms=delay)
+        expires = self.random.choice((None, None, None, 3_000, 40_000))
+        group = self.random.choice(self.weather.groups) if name in LIMITS else None
+        return like._replace(expires_in_ms=expires, group=group)
 
     def _put(self) -> bool:
         puts = []
         for _ in range(self.random.randrange(1, 4)):
             like = self._like()
-            key = f"k{self.random.randrange(6)}" if self.random.random() < 0.3 else None
+            key = f"k{self.random.randrange(6)}" if self.random.random() < 0.2 else None
             args = f"[{self._job(like.name, like.queue).number}]"
             puts.append(like._replace(args=args, key=key, remember_ms=5_000 if key else None))
+        return self._store_all(puts)
+
+    def _put_keyed(self) -> bool:
+        """One of few keys, so that it is often held, in any mode."""
+        like, mode = self._like(), self.random.choice(MODES)
+        args, key = f"[{self._job(like.name, like.queue).number}]", f"m{self.random.randrange(self.weather.keys)}"
+        latest = self.random.choice((None, 2_000, 30_000)) if mode == "extend" else None
+        put = like._replace(args=args, key=key, remember_ms=5_000, mode=mode, latest_ms=latest)
+        return self._store_all([put])
+
+    def _store_all(self, puts: list[Put]) -> bool:
+        self.judge.asked = puts
         stored, ring = self.callers.put(puts)
         self.judge.observe("put")
         for put, answer in zip(puts, stored, strict=True):
@@ -322,10 +346,38 @@ class World:
         return True  # nobody rings, but the commit is seen
 
     def _cancel(self) -> bool:
-        if self.acknowledged:
-            self.callers.cancel(self.random.choice(list(self.acknowledged.values())))
-            self.judge.observe("cancel")
-        return False
+        """Any task, or one that runs."""
+        running = [id for ids in self.judge.running.values() for id in ids]
+        ids = sorted(running if running and self.random.random() < 0.5 else self.acknowledged.values())
+        if not ids:
+            return False
+        state = self.callers.cancel(self.random.choice(ids))
+        self.judge.observe("cancel")
+        return state in ("running", "cancelled")
+
+    def _on_rest(self) -> None:
+        """Somebody pauses a queue or a name, or lets it go on."""
+        words = [("queue", queue) for queue in QUEUES] + [("name", name) for name in NAMES]
+        lane = self.random.choice(words)
+        if not self.calm and not self._locked_for():
+            self._pause(*lane, on=lane not in self.judge.paused)
+            self.at(self.random.choice((50, 5_000, 90_000)), "rest")
+
+    def _pause(self, kind: str, word: str, *, on: bool) -> None:
+        query = self.judge.connection.execute
+        query("BEGIN IMMEDIATE")
+        if on:
+            query("INSERT INTO nextdue_pause(kind, word, since) VALUES (?, ?, ?)", (kind, word, self.clock.now()))
+            self.judge.paused.add((kind, word))
+        else:
+            query("DELETE FROM nextdue_pause WHERE kind = ? AND word = ?", (kind, word))
+            self.judge.paused.remove((kind, word))
+        query(
+            "INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) "
+            "ON CONFLICT(name) DO UPDATE SET value = value + 1"
+        )
+        query("COMMIT")
+        self._ring()
 
     # weather
 
@@ -349,6 +401,7 @@ class World:
         ms = self.random.choice((-3, -1, 1, 2, 8)) * self.random.choice((5_000, 400_000, HOUR_MS))
         self.clock.step(ms)
         self.stepped_at = self.clock.monotonic_ms()
+        self.judge.groups.clock_was_set()
         self._ring(awake)
 
     def _on_lock(self, who: int = 0) -> None:
@@ -373,81 +426,6 @@ class World:
 
     def _on_calm(self) -> None:
         self.calm = True
+        for lane in sorted(self.judge.paused):
+            self._pause(*lane, on=False)
         self._ring()
-
-    # what must hold
-
-    def _check_sleepers(self) -> None:
-        """Nobody sleeps past the due of a row that it could take."""
-        now, monotonic = self.clock.now(), self.clock.monotonic_ms()
-        rows = self.judge.connection.execute(
-            "SELECT l.queue, l.name, l.alone, min(t.due) FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
-            "WHERE t.due IS NOT NULL AND t.token IS NULL AND l.name <> 'stranger' GROUP BY l.id"
-        ).fetchall()
-        for queue, name, alone, due in rows:
-            for c in self.crew:
-                if not c.promises(due, queue, name, alone):
-                    continue
-                if c.sleeps_until() > max(monotonic, monotonic + due - now):
-                    raise Broken(
-                        f"worker {c.actor.number} sleeps though a {name} in {queue} is due at {due} (now {now})"
-                    )
-        if self.stepped_at:
-            self._check_leases(now)
-        for c in self.crew:
-            awake = c.alive and not (c.paused_until or c.trouble_ms or c.refused)
-            if awake and c.worker.stopping and c.sleeps_until() - monotonic > GRACE_MS + 10:
-                raise Broken(f"worker {c.actor.number} is to stop and sleeps longer than its grace")
-
-    def _check_leases(self, now: int) -> None:
-        """No lease of the dead is longer than was asked for, though the clock was set back. The living renew theirs."""
-        rows = self.judge.connection.execute(
-            "SELECT l.queue, l.name, t.due, t.token >> 32 FROM nextdue_task t JOIN nextdue_lane l ON l.id = t.lane "
-            "WHERE t.token IS NOT NULL AND t.due > ?",
-            (now + min(NAMES.values()) + 1_000,),
-        ).fetchall()
-        for queue, name, due, owner in rows:
-            seen = any(c.promises(due, queue, name, 0) for c in self.crew)
-            long = due > now + NAMES[name] + 1_000
-            if long and seen and self.judge.actors[owner].gone_at < self.stepped_at:
-                raise Broken(f"the lease of a {name} lasts until {due} (now {now}), longer than was asked for")
-
-    def _finished(self) -> bool:
-        (left,) = self.judge.connection.execute(
-            "SELECT count(*) FROM nextdue_task WHERE due IS NOT NULL AND name <> 'stranger'"
-        ).fetchone()
-        return not left
-
-    def _check_end(self) -> None:
-        findings = check(self.callers.database)
-        if findings:
-            raise Broken("; ".join(findings))
-        query = self.judge.connection.execute
-        rows = {
-            id: (name, number_of(args), rest, claims)
-            for id, name, args, rest, claims in query("SELECT id, name, args, rest, claims FROM nextdue_task")
-        }
-        runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())
-        keyed = {id for (id,) in query("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
-        for number, id in self.acknowledged.items():
-            if id not in rows and not any(word in runs.get(id, "") for word in ("done", "cancelled")):
-                raise Broken(f"task {id} ({json.dumps(vars(self.jobs[number]))}) is lost")
-        for id, outcomes in runs.items():
-            if outcomes.split(",").count("done") > 1 and id not in keyed:
-                raise Broken(f"task {id} was done twice: {outcomes}")
-        for id, (name, number, rest, claims) in rows.items():
-            if name == STRANGER and claims:
-                raise Broken(f"task {id} of an unknown name was claimed")
-            if name != STRANGER and rest is None:
-                raise Broken(f"task {id} ({vars(self.jobs[number])}) was never finished")
-            self._check_dead(self.jobs[number], rest)
-
-    def _check_dead(self, job: Job, rest: str | None) -> None:
-        if not self.weather.poisons:
-            return
-        if rest == "dead" and not job.poison and job.outcomes[-1] != "gave_up":
-            raise Broken(f"an innocent died: {job}")
-        if job.poison and rest == "dead" and not (len(job.kills) <= MAX_CRASHES and job.kills[-1]):
-            raise Broken(f"a poison task must die after {MAX_CRASHES} kills, the last one alone: {job}")
-        if job.poison and rest == "dead" and self.weather.poisons == 1 and len(job.kills) != MAX_CRASHES:
-            raise Broken(f"a poison task killed {len(job.kills)} workers: {job}")

@@ -115,7 +115,7 @@ class Caller:
         """Cancel a task, or ask it to stop if it runs; answers its state."""
         with self.use() as store:
             state = store.cancel(id)
-            if state == "running":
+            if state in ("running", "cancelled"):  # it is to stop; or one that its limit had set aside may follow
                 self._ring()
         return state
 

@@ -48,6 +48,18 @@ END;
 CREATE TEMP TABLE nextdue_kept(
   one INTEGER PRIMARY KEY, now INTEGER NOT NULL, due INTEGER NOT NULL, lane INTEGER, expires INTEGER, id INTEGER, before TEXT,
   ring INTEGER NOT NULL DEFAULT 0);
+-- A row that was free to run leaves its place: one of each lane that were set aside behind it is due again. If their
+-- group runs as many as it may, the next tick sets it aside once more.
+CREATE TEMP VIEW nextdue_next AS SELECT NULL AS id;
+CREATE TEMP TRIGGER nextdue_next_do INSTEAD OF INSERT ON nextdue_next
+BEGIN
+  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
+    SELECT b.id FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name CROSS JOIN nextdue_task b ON b.id = (
+      SELECT n.id FROM nextdue_task n
+      WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
+      ORDER BY n.wished, n.id LIMIT 1)
+    WHERE t.id = NEW.id AND t.due IS NOT NULL AND t.token IS NULL AND t.grp IS NOT NULL);
+END;
 CREATE TEMP VIEW nextdue_put AS
 SELECT NULL AS now, NULL AS queue, NULL AS name, NULL AS priority, NULL AS due, NULL AS delay, NULL AS key, NULL AS remember,
   NULL AS args, NULL AS mode, NULL AS latest, NULL AS expires, NULL AS expires_in, NULL AS grp;
@@ -76,11 +88,13 @@ BEGIN
     again_due = NULL, again_args = NULL, latest = min(k.now + NEW.latest, {max}), expires = k.expires, grp = NEW.grp
   FROM nextdue_kept k WHERE k.before = 'over' AND nextdue_task.id = k.id;
   -- One that waits: what it does is the newest wish; when, by the mode. Set aside by a limit, it has a wish instead of a due.
+  -- A next life that was asked for before, while it ran, is this one now.
+  INSERT INTO nextdue_next SELECT k.id FROM nextdue_kept k WHERE k.before = 'waiting' AND NEW.mode IN ('replace', 'extend');
   UPDATE nextdue_task SET
     due = CASE WHEN nextdue_task.due IS NOT NULL THEN k.at END,
     wished = CASE WHEN nextdue_task.due IS NULL THEN k.at END,
     lane = CASE WHEN NEW.mode = 'replace' THEN k.lane ELSE nextdue_task.lane END,
-    args = NEW.args, expires = k.expires,
+    args = NEW.args, expires = k.expires, again_due = NULL, again_args = NULL,
     attempts = CASE WHEN NEW.mode = 'replace' THEN 0 ELSE attempts END,
     scheduled_for = CASE WHEN NEW.mode = 'replace' THEN NULL ELSE scheduled_for END
   FROM (
@@ -93,7 +107,7 @@ BEGIN
   -- One that runs has read its arguments: the wish is for its next life, which begins when this attempt is settled.
   UPDATE nextdue_task SET
     latest = CASE WHEN again_due IS NULL THEN min(k.now + NEW.latest, {max}) ELSE latest END,
-    again_args = NEW.args,
+    again_args = NEW.args, expires = k.expires,
     again_due = CASE NEW.mode
       WHEN 'replace' THEN k.due
       WHEN 'extend' THEN min(max(k.due, coalesce(again_due, k.due)),
@@ -104,7 +118,7 @@ BEGIN
   UPDATE nextdue_kept SET id = coalesce(id, (SELECT t.id FROM nextdue_task t WHERE t.name = NEW.name AND t.key = NEW.key));
   UPDATE nextdue_kept SET ring = 1
     WHERE (before IS NULL OR before = 'over' OR (before = 'waiting' AND NEW.mode IN ('replace', 'earliest', 'extend')))
-      AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = nextdue_kept.id AND {nearest});
+      AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = nextdue_kept.id AND (t.grp IS NOT NULL OR {nearest}));
 END;
 CREATE TEMP VIEW nextdue_cancel AS SELECT NULL AS now, NULL AS id, NULL AS keep_rows;
 CREATE TEMP TRIGGER nextdue_cancel_do INSTEAD OF INSERT ON nextdue_cancel
@@ -112,8 +126,9 @@ BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome)
     SELECT id, name, key, claims, coalesce(scheduled_for, due, wished), coalesce(NEW.now, {clock}), 'cancelled'
     FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND NEW.keep_rows > 0;
+  INSERT INTO nextdue_next VALUES (NEW.id);
   UPDATE nextdue_task SET
-    due = NULL, rest = 'cancelled', wished = NULL, gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
+    due = NULL, rest = 'cancelled', wished = NULL, again_due = NULL, again_args = NULL, gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
   WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL;
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
   -- A running one is asked to stop, and its next life is off.

@@ -130,7 +130,7 @@ SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
 -- A claim of a task without a key ends once (a key's next life counts its claims anew).
 -- :name check_endings
 SELECT 'task ' || task || ': its claim ' || claim || ' ended ' || count(*) || ' times: ' || group_concat(outcome)
-FROM nextdue_run NOT INDEXED WHERE key IS NULL AND outcome <> 'cancelled'
+FROM nextdue_run NOT INDEXED WHERE key IS NULL AND outcome NOT IN ('cancelled', 'expired')
 GROUP BY task, claim HAVING count(*) > 1 LIMIT :limit
 
 -- :name check_workers

@@ -12,7 +12,7 @@ CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, bel
 CREATE TEMP TABLE nextdue_open(
   lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL, kind TEXT NOT NULL,
   limited INTEGER NOT NULL);
-CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, most INTEGER, rate INTEGER);
+CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, lease INTEGER NOT NULL, most INTEGER, rate INTEGER);
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
@@ -21,40 +21,63 @@ CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
   place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL);
 
--- A running row of this group came to its end: as many blocked ones as may run are due again, in the order of their
--- dues. Nothing is counted that could be miscounted: what runs is what has a token.
+-- A row of this group came to its end: of each lane as many blocked ones as may run are due again, in the order of
+-- their dues. (Of each, for nobody may serve the lane of the first.) Nothing is counted that could be miscounted: what
+-- runs is what has a token. Who doesn't know the limit lets one follow each that ended.
 CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
 CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
 BEGIN
   UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
-    SELECT b.id FROM nextdue_task b
-    WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due IS NULL AND b.wished IS NOT NULL AND b.rest = 'blocked'
-    ORDER BY b.wished, b.id
-    LIMIT max(0, coalesce((SELECT coalesce(most, 1 << 40) FROM nextdue_limit WHERE name = NEW.name), 1) - (
-      SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL)));
+    SELECT b.id FROM nextdue_lane l CROSS JOIN nextdue_task b ON b.id IN (
+      SELECT n.id FROM nextdue_task n
+      WHERE n.name = NEW.name AND n.grp = NEW.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
+      ORDER BY n.wished, n.id
+      LIMIT coalesce(
+        (SELECT max(0, coalesce(most, 1 << 40) - (
+            SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL))
+          FROM nextdue_limit WHERE name = NEW.name),
+        (SELECT count(*) FROM nextdue_settled s WHERE s.name = NEW.name AND s.grp = NEW.grp)))
+    WHERE l.name = NEW.name);
 END;
 
 -- A row of a task with a limit or a rate wants to be claimed. If its group runs as many as it may, the row is set
--- aside, and with it those behind it, so that they stand in nobody's way. If its rate forbids it, the row gets the
--- next free slot as its due. Else it is claimed.
+-- aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it along,
+-- so that they stand in nobody's way. Else it is claimed.
+CREATE TEMP TABLE nextdue_behind(place INTEGER PRIMARY KEY, id INTEGER NOT NULL);
 CREATE TEMP VIEW nextdue_admit AS
 SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
 CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
+WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
 BEGIN
+  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
+  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
+  DELETE FROM nextdue_behind;
+  INSERT INTO nextdue_behind(id) SELECT NEW.id
+    WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
+      OR (NEW.rate IS NOT NULL AND EXISTS (
+        SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  INSERT INTO nextdue_behind(id)
+    SELECT t.id FROM (
+      SELECT * FROM (
+        SELECT b.id FROM nextdue_task b
+        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND b.name = NEW.name AND b.grp = NEW.grp
+          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
+      UNION SELECT * FROM (
+        SELECT b.id FROM nextdue_task b
+        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND NEW.grp = '' AND b.grp IS NULL
+          AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
+          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)) u
+      CROSS JOIN nextdue_task t ON t.id = u.id
+    WHERE t.id <> NEW.id ORDER BY t.due, t.id;
   UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
   WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
-    AND id IN (
-      SELECT NEW.id UNION ALL SELECT * FROM (
-        SELECT b.id FROM nextdue_task b
-        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000))
-    AND due IS NOT NULL AND token IS NULL;
-  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate)
-  WHERE name = NEW.name AND grp = NEW.grp AND free > {now}
-    AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL);
-  UPDATE nextdue_task SET grp = NEW.grp,
-    due = min((SELECT tail FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp), {max})
-  WHERE id = NEW.id AND due <= {now} AND token IS NULL AND NEW.rate IS NOT NULL
-    AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now});
+    AND id IN (SELECT id FROM nextdue_behind);
+  DELETE FROM nextdue_behind WHERE (SELECT t.due FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
+  UPDATE nextdue_task SET grp = NEW.grp, due = min(max(r.free, r.tail + NEW.rate) + NEW.rate * (b.place - 1), {max})
+  FROM nextdue_behind b CROSS JOIN nextdue_rate r ON r.name = NEW.name AND r.grp = NEW.grp
+  WHERE nextdue_task.id = b.id;
+  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate) + NEW.rate * ((SELECT max(place) FROM nextdue_behind) - 1)
+  WHERE name = NEW.name AND grp = NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind);
   UPDATE nextdue_task SET grp = NEW.grp,
     due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
   WHERE id = NEW.id AND due <= {now} AND token IS NULL;
@@ -95,7 +118,7 @@ BEGIN
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
         value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
         t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
-        CASE WHEN value ->> 2 <> 'released' THEN t.again_due END AS again
+        CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again
       FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1);
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
@@ -143,22 +166,23 @@ BEGIN
   UPDATE nextdue_task SET progress = j.value ->> 2 FROM json_each(NEW.progress) j
     WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
 
-  -- Renew, before any claim, all that this worker holds. A lease that its task extended isn't cut, but by a clock set back.
+  -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
+  -- but by a clock set back.
   UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
-    FROM nextdue_open o
+    FROM nextdue_limit o
     WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
-      AND nextdue_task.token {mine} AND o.lane = nextdue_task.lane;
+      AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
 
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
-  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired. An expired lease is
-  -- taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
+  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
   INSERT INTO nextdue_claimed(id, taken, odd)
   SELECT id, taken, odd FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0)
+        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
@@ -167,7 +191,7 @@ BEGIN
       WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0)
+        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
@@ -187,15 +211,27 @@ BEGIN
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.taken AND NEW.keep_rows > 0;
 
-  -- Too late to be started: said in the history, and never silently.
+  -- Too late to be started, or asked to stop before its worker was lost: said in the history, and never silently. A next
+  -- life that was asked for begins all the same.
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message)
-    SELECT t.id, t.name, t.key, t.claims, coalesce(t.scheduled_for, t.due), {now}, 'expired', 'expired',
-      'it was not to be started any more'
+    SELECT t.id, t.name, t.key, t.claims, coalesce(t.scheduled_for, t.due), {now},
+      CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'expired' END, CASE WHEN NOT c.odd & 8 THEN 'expired' END,
+      CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
-    WHERE c.odd >= 4 AND NOT c.taken AND NEW.keep_rows > 0;
-  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4 AND NOT taken);
-  UPDATE nextdue_task SET due = NULL, rest = 'dead', reason = 'expired', message = 'it was not to be started any more'
-    WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4 AND NOT taken);
+    WHERE c.odd >= 4 AND NEW.keep_rows > 0;
+  UPDATE nextdue_task SET
+    due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
+    token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
+    attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
+    scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
+    gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
+    reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
+    message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
+  FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
+  INSERT INTO nextdue_freed
+    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
+  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
   INSERT INTO nextdue_admit
     SELECT t.id, NEW.token, o.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
@@ -206,7 +242,7 @@ BEGIN
     due = min({now} + (SELECT o.lease FROM nextdue_open o WHERE o.lane = nextdue_task.lane), {max}),
     scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
     token = NEW.token
-  WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd < 2 OR taken);
+  WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd < 4 AND (odd < 2 OR taken));
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
@@ -222,13 +258,23 @@ BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
     SELECT id, name, key, claims, scheduled_for, {now}, 'crashed', 'worker_died', 'its worker died', NEW.worker
     FROM nextdue_task WHERE token {mine} AND NEW.keep_rows > 0;
+  -- What was asked to stop isn't tried again, but a next life that was asked for after that begins.
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, worker)
+    SELECT id, name, key, claims, scheduled_for, {now}, 'cancelled', NEW.worker
+    FROM nextdue_task WHERE token {mine} AND stop IS NOT NULL AND NEW.keep_rows > 0;
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   UPDATE nextdue_task SET
-    due = CASE WHEN stop IS NULL
-      THEN min({now} + (NEW.backoffs ->> min(crashes, json_array_length(NEW.backoffs) - 1)), {max}) END,
-    rest = CASE WHEN stop IS NOT NULL THEN 'cancelled' END,
-    gone_at = CASE WHEN stop IS NOT NULL THEN min({now} + coalesce(remember, 0), {max}) END,
-    token = NULL, crashes = crashes + 1, progress = NULL, stop = NULL,
+    due = again_due, rest = CASE WHEN again_due IS NULL THEN 'cancelled' END, args = coalesce(again_args, args),
+    gone_at = CASE WHEN again_due IS NULL THEN min({now} + coalesce(remember, 0), {max}) END,
+    scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
+    attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
+    crashes = CASE WHEN again_due IS NULL THEN crashes + 1 ELSE 0 END,
+    again_due = NULL, again_args = NULL, token = NULL, progress = NULL, stop = NULL,
+    reason = 'worker_died', message = 'its worker died'
+  WHERE token {mine} AND stop IS NOT NULL;
+  UPDATE nextdue_task SET
+    due = min({now} + (NEW.backoffs ->> min(crashes, json_array_length(NEW.backoffs) - 1)), {max}),
+    token = NULL, crashes = crashes + 1, progress = NULL,
     reason = 'worker_died', message = 'its worker died'
   WHERE token {mine};
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
@@ -253,7 +299,7 @@ SELECT (SELECT now FROM nextdue_now),
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
   (SELECT count(*) FROM nextdue_claimed),
-  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (
+  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held})
 
@@ -278,7 +324,7 @@ DELETE FROM nextdue_open
 
 -- :name serve_limits
 INSERT OR REPLACE INTO nextdue_limit
-SELECT n.key, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
+SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
 
 -- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
 -- :name serve
@@ -289,14 +335,15 @@ WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more.
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more:
+-- no rate is slower than one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock})
+DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
 
 -- :name lanes
 SELECT {lanes}

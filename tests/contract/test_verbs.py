@@ -1,0 +1,370 @@
+"""Keys in all modes, limits, rates, expiry, stops and pauses: each sentence of the store's port about them."""
+
+import pytest
+
+from nextdue.records import Put, Serving
+from tests.contract.places import LEASE_MS, again, at_rest, done
+
+KEYED = Put("mail", "default", 0, "[1]", key="k", remember_ms=10_000)
+LIMITED = {"mail": Serving(LEASE_MS, limit=1), "call": LEASE_MS}
+RATED = {"mail": Serving(LEASE_MS, rate_ms=1_000)}
+MODES = ["replace", "earliest", "extend", "again"]
+
+
+def put(place, **changes):
+    (stored,), ring = place.store.put([KEYED._replace(**changes)])
+    return stored, ring
+
+
+def row(place, id, *columns):
+    query = f"SELECT {', '.join(columns)} FROM nextdue_task WHERE id = ?"
+    found = place.store.database.connection.execute(query, (id,)).fetchone()
+    return found[0] if found and len(columns) == 1 else found
+
+
+def outcomes(place, id):
+    return [run.outcome for run in place.store.runs(task=id)][::-1]
+
+
+def buried(place, hand):
+    """This worker dies, and a neighbour finds it."""
+    neighbour = place.hand(hand.leases)
+    hand.die()
+    neighbour.store.bury()
+    return neighbour
+
+
+# put: a key that is in use
+
+
+@pytest.mark.parametrize(
+    ("mode", "delay", "at"),
+    [
+        ("replace", 9_000, 9_001),
+        ("replace", 100, 101),
+        ("earliest", 9_000, 5_001),
+        ("earliest", 100, 101),
+        ("extend", 9_000, 7_000),
+        ("extend", 6_000, 6_001),
+        ("extend", 100, 5_001),
+        ("again", 100, 5_001),
+    ],
+)
+def test_a_waiting_task_gets_the_arguments_and_the_due_of_its_mode(place, mode, delay, at):
+    start = place.clock.now()
+    first, _ = put(place, delay_ms=5_000, latest_ms=7_000)
+    answer, _ = put(place, mode=mode, delay_ms=delay, args="[2]")
+    assert answer == (first.id, False, "waiting")
+    task = place.store.get(first.id)
+    assert (task.due - start, task.args) == (at, "[1]" if mode == "again" else "[2]")
+
+
+def test_extending_counts_its_latest_from_when_the_task_was_made(place):
+    start = place.clock.now()
+    first, _ = put(place, mode="extend", delay_ms=1_000, latest_ms=3_000)
+    for _ in range(9):
+        place.clock.advance(500)
+        put(place, mode="extend", delay_ms=1_000, latest_ms=3_000)
+    assert place.store.get(first.id).due == start + 3_000
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("end", [done, again, at_rest, lambda c: again(c, "snoozed"), lambda c: at_rest(c, "held")])
+def test_a_running_task_gets_a_next_life_whatever_its_outcome(place, mode, end):
+    """F110, F112: a change made during the run is never lost."""
+    first, _ = put(place)
+    hand = place.hand()
+    (claim,) = hand.claim()
+    before = row(place, first.id, "due", "token", "args", "lane", "claims")
+    assert put(place, mode=mode, args="[2]")[0] == (first.id, False, "running")
+    assert put(place, mode=mode, args="[3]", delay_ms=700)[0] == (first.id, False, "running")
+    assert row(place, first.id, "due", "token", "args", "lane", "claims") == before
+    wished = place.clock.now() + (701 if mode in ("replace", "extend") else 0)
+    settlement = end(claim) if end is not done else done(claim, forget=False, rest="done")
+    assert hand.tick([settlement]).lost == []
+    assert row(place, first.id, "due", "args", "attempts", "crashes", "again_due") == (wished, "[3]", 0, 0, None)
+
+
+def test_a_release_is_no_outcome_so_that_the_wish_waits_on(place):
+    first, _ = put(place)
+    hand = place.hand()
+    (claim,) = hand.claim()
+    put(place, mode="again", args="[2]")
+    hand.tick([again(claim, "released", 0)])
+    assert row(place, first.id, "args", "again_args") == ("[1]", "[2]")
+
+
+def test_a_wish_outlives_the_worker(place):
+    first, _ = put(place)
+    hand = place.hand()
+    hand.claim()
+    put(place, mode="again", args="[2]")
+    neighbour = buried(place, hand)
+    assert row(place, first.id, "args", "again_args", "crashes") == ("[1]", "[2]", 1)
+    place.clock.advance(250)
+    (claim,) = neighbour.claim()
+    neighbour.tick([done(claim, forget=False, rest="done")])
+    assert (place.store.get(first.id).state, place.store.get(first.id).args) == ("waiting", "[2]")
+
+
+def test_an_older_wish_never_comes_after_a_newer_one(place):
+    first, _ = put(place)
+    hand = place.hand()
+    hand.claim()
+    put(place, mode="replace", args="[2]")
+    buried(place, hand)
+    put(place, mode="replace", args="[3]")
+    assert row(place, first.id, "args", "again_due", "again_args") == ("[3]", None, None)
+
+
+def test_a_next_life_expires_by_its_own_wish(place):
+    first, _ = put(place, expires_in_ms=1_000)
+    hand = place.hand()
+    (claim,) = hand.claim()
+    place.clock.advance(5_000)
+    put(place, mode="again", args="[2]")
+    hand.tick([again(claim)])
+    assert [(c.id, c.args) for c in hand.claim()] == [(first.id, "[2]")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("end", ["done", "dead", "cancelled"])
+def test_what_is_over_starts_anew(place, mode, end):
+    first, _ = put(place)
+    hand = place.hand()
+    (claim,) = hand.claim()
+    hand.tick([at_rest(claim, end)])
+    answer, ring = put(place, mode=mode, args="[2]")
+    assert (answer, ring) == ((first.id, True, "waiting"), True)
+    assert row(place, first.id, "args", "claims", "attempts", "rest") == ("[2]", 0, 0, None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_held_stays_held(place, mode):
+    first, _ = put(place)
+    hand = place.hand()
+    (claim,) = hand.claim()
+    hand.tick([at_rest(claim, "held")])
+    before = place.rows()
+    assert put(place, mode=mode, args="[2]")[0] == (first.id, False, "held")
+    assert place.rows() == before
+
+
+# tick: limits
+
+
+def test_no_more_of_a_group_run_than_its_limit_in_all_workers(place):
+    for grp in "aab":
+        place.put(group=grp)
+    hands = [place.hand(LIMITED) for _ in range(2)]
+    claimed = [claim.id for hand in hands for claim in hand.claim()]
+    assert claimed == [1, 3]
+    assert place.store.get(2).state == "waiting"
+    place.clock.advance(LEASE_MS // 2)
+    assert hands[0].store.look(hands[0].id).due_ms > place.clock.now()
+    (first,) = [claim for claim in hands[0].held.values() if claim.id == 1]
+    answer = hands[0].tick([done(first)])
+    assert answer.ring
+    assert [claim.id for claim in hands[1].claim()] == [2]
+
+
+def test_a_lease_that_expired_counts_until_it_is_taken_over(place):
+    for _ in range(2):
+        place.put(group="")
+    lost, hand = place.hand(LIMITED), place.hand(LIMITED)
+    assert [claim.id for claim in lost.claim()] == [1]
+    hand.store.look(hand.id)
+    place.clock.advance(LEASE_MS // 4)
+    assert hand.claim() == []
+    place.clock.advance(LEASE_MS)
+    assert [claim.id for claim in hand.claim()] == [1]
+
+
+@pytest.mark.parametrize("grp", [None, "", "a"])
+def test_a_thousand_set_aside_delay_nobody(place, grp):
+    """F117, F129: they stand in nobody's way and make nobody spin."""
+    place.store.put_many(Put("mail", "default", 0, "[1]", group=grp), str([[n] for n in range(1_000)]), 1_000)
+    free, hand = place.put("call"), place.hand(LIMITED)
+    place.clock.advance(10)
+    assert free in [claim.id for _ in range(2) for claim in hand.claim(4)]
+    assert hand.store.look(hand.id).due_ms > place.clock.now()
+    assert hand.tick(slots=4).found == 0
+
+
+@pytest.mark.parametrize("how", ["cancel", "replace", "extend", "expire"])
+def test_who_was_to_follow_and_does_not_lets_the_next_one_follow(place, how):
+    """F111: nothing stays blocked by what isn't there any more."""
+    ids = [place.put(group="a", key=f"k{n}", expires_in_ms=2_000 if n == 1 else None) for n in range(4)]
+    hand = place.hand(LIMITED)
+    (claim,) = hand.claim()
+    hand.tick([done(claim)])
+    assert [row(place, id, "rest") for id in ids[1:]] == [None, "blocked", "blocked"]
+    if how == "cancel":
+        assert place.store.cancel(ids[1]) == "cancelled"
+    elif how == "expire":
+        place.clock.advance(2_000)
+        assert hand.claim() == []
+        assert outcomes(place, ids[1]) == ["expired"]
+    else:
+        put(place, key="k1", mode=how, delay_ms=90_000)
+    assert [claim.id for claim in hand.claim()] == [ids[2]]
+
+
+def test_who_follows_need_not_wait_for_a_queue_that_nobody_serves(place):
+    ids = [place.put(group="a", queue=queue) for queue in ("default", "slow", "default")]
+    hand, other = place.hand(LIMITED, ["default"]), place.hand(LIMITED, ["slow"])
+    (claim,) = hand.claim(1)
+    assert other.claim() == []
+    assert hand.claim() == []
+    hand.tick([done(claim)])
+    other.die()
+    assert [claim.id for claim in hand.claim()] == [ids[2]]
+
+
+def test_who_buries_needs_not_know_the_limit(place):
+    limit = {"mail": Serving(LEASE_MS, limit=2)}
+    for _ in range(4):
+        place.put(group="a")
+    dead, alive, stranger = place.hand(limit), place.hand(limit), place.hand({"call": LEASE_MS})
+    assert [len(hand.claim(1)) for hand in (dead, alive)] == [1, 1]
+    assert alive.claim() == []
+    dead.die()
+    stranger.store.bury()
+    assert [claim.id for claim in alive.claim()] == [3]
+
+
+# tick: rates
+
+
+def test_starts_keep_their_distance_and_those_too_early_get_the_next_slots(place):
+    ids = [place.put(group="") for _ in range(4)]
+    hand, start = place.hand(RATED), place.clock.now()
+    assert [claim.id for claim in hand.claim()] == ids[:1]
+    assert [place.store.get(id).due - start for id in ids[1:]] == [1_000, 2_000, 3_000]
+    place.clock.advance(1_300)
+    assert [claim.id for claim in hand.claim()] == [ids[1]]
+    place.clock.advance(700)
+    assert [claim.id for claim in hand.claim()] == [ids[2]]
+
+
+def test_a_rate_does_not_wait_for_a_clock_that_was_set_back(place):
+    """F007."""
+    hand = place.hand(RATED)
+    place.put()
+    hand.claim()
+    place.clock.step(-3_600_000)
+    late = [place.put() for _ in range(2)]
+    assert [claim.id for claim in hand.claim()] == late[:1]
+    assert place.store.get(late[1]).due == place.clock.now() + 1_000
+
+
+# tick: expiry
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_what_is_past_its_expires_is_recorded_instead(place, key):
+    id = place.put(expires_in_ms=1_000, key=key)
+    hand = place.hand()
+    place.clock.advance(1_000)
+    assert hand.claim() == []
+    assert outcomes(place, id) == ["expired"]
+    assert place.store.get(id).reason == "expired"
+    assert hand.store.look(hand.id).due_ms is None
+
+
+def test_a_lost_lease_is_not_taken_over_after_its_expires(place):
+    id = place.put(expires_in_ms=1_000)
+    lost, hand = place.hand(), place.hand()
+    lost.claim()
+    hand.store.look(hand.id)
+    place.clock.advance(LEASE_MS)
+    assert hand.claim() == []
+    assert outcomes(place, id) == ["crashed", "expired"]
+
+
+# cancel, stops
+
+
+@pytest.mark.parametrize("end", [again, lambda c: again(c, "snoozed"), lambda c: again(c, "released", 0)])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_what_was_asked_to_stop_is_not_tried_again(place, end, key):
+    id, hand = place.put(key=key), place.hand()
+    (claim,) = hand.claim()
+    assert place.store.cancel(id) == "running"
+    assert hand.store.stops(hand.id) == hand.store.look(hand.id).stops == hand.tick().stops == [(id, claim.token)]
+    hand.tick([end(claim)])
+    assert place.store.get(id).state == "cancelled"
+    assert outcomes(place, id) == ["cancelled"]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("known", [True, False])
+def test_it_is_not_tried_again_either_when_its_worker_was_lost(place, key, known):
+    """F034."""
+    id = place.put(key=key)
+    lost, hand = place.hand(), place.hand()
+    lost.claim()
+    place.store.cancel(id)
+    if known:
+        buried(place, lost)
+    hand.store.look(hand.id)
+    place.clock.advance(LEASE_MS)
+    assert hand.claim() == []
+    assert place.store.get(id).state == "cancelled"
+    assert outcomes(place, id) == ["crashed", "cancelled"]
+
+
+@pytest.mark.parametrize("end", ["settled", "released", "buried", "expired"])
+def test_a_wish_after_the_stop_begins_a_next_life(place, end):
+    first, _ = put(place)
+    lost, hand = place.hand(), place.hand()
+    (claim,) = lost.claim()
+    put(place, mode="again", args="[2]")
+    place.store.cancel(first.id)
+    assert row(place, first.id, "again_due") is None
+    put(place, mode="again", args="[3]")
+    hand.store.look(hand.id)
+    if end == "buried":
+        buried(place, lost)
+    elif end == "expired":
+        place.clock.advance(LEASE_MS)
+        hand.tick(slots=1)
+    else:
+        lost.tick([again(claim) if end == "settled" else again(claim, "released", 0)])
+    assert row(place, first.id, "args", "rest", "stop", "token") == ("[3]", None, None, None)
+
+
+# serve: pauses
+
+
+def pause(place, kind, word, *, on=True):
+    query = place.store.database.connection.execute
+    query("BEGIN IMMEDIATE")
+    if on:
+        query("INSERT INTO nextdue_pause(kind, word, since) VALUES (?, ?, 0)", (kind, word))
+    else:
+        query("DELETE FROM nextdue_pause WHERE kind = ? AND word = ?", (kind, word))
+    query("INSERT INTO nextdue_meta VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1")
+    query("COMMIT")
+
+
+@pytest.mark.parametrize("lane", [("queue", "default"), ("name", "mail")])
+def test_nothing_is_claimed_from_a_paused_lane_from_the_commit_on(place, lane):
+    id, hand = place.put(), place.hand()
+    hand.store.look(hand.id)
+    pause(place, *lane)
+    assert hand.tick(slots=1).claims == []
+    assert hand.store.look(hand.id).due_ms is None
+    pause(place, *lane, on=False)
+    assert [claim.id for claim in hand.claim()] == [id]
+
+
+def test_what_runs_keeps_its_lease_while_its_queue_is_paused(place):
+    """F025."""
+    id, hand = place.put(), place.hand()
+    (claim,) = hand.claim()
+    pause(place, "queue", "default")
+    hand.store.look(hand.id)
+    place.clock.advance(1_000)
+    assert hand.tick(renewed_ms=1, renew_every_ms=1).held == {(id, claim.token)}
+    assert place.store.get(id).due == place.clock.now() + LEASE_MS
