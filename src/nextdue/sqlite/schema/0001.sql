@@ -59,7 +59,8 @@ CREATE TABLE nextdue_task(
 CREATE INDEX nextdue_task_due ON nextdue_task(lane, due) WHERE due IS NOT NULL;
 CREATE UNIQUE INDEX nextdue_task_key ON nextdue_task(name, key) WHERE key IS NOT NULL;
 CREATE INDEX nextdue_task_token ON nextdue_task(token) WHERE token IS NOT NULL;
-CREATE INDEX nextdue_task_group ON nextdue_task(name, grp, due, lane, wished) WHERE grp IS NOT NULL;
+CREATE INDEX nextdue_task_group ON nextdue_task(name, grp, due, wished) WHERE grp IS NOT NULL;
+CREATE INDEX nextdue_task_blocked ON nextdue_task(name, grp, lane, wished) WHERE rest = 'blocked';
 CREATE INDEX nextdue_task_running ON nextdue_task(name, grp) WHERE grp IS NOT NULL AND token IS NOT NULL;
 CREATE INDEX nextdue_task_stop ON nextdue_task(token) WHERE stop IS NOT NULL;
 -- What waits for a person's decision, to be found and counted beside any number of other rows.
