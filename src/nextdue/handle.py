@@ -73,7 +73,9 @@ class Handle:
         Raises UnknownTask if its row is gone.
         """
         with self._caller.use() as store:
-            return pause_task(store, self.id)
+            paused = pause_task(store, self.id)
+        self._caller.ring()  # those behind it in its group may run now
+        return paused
 
     def resume(self) -> bool:
         """End its pause: due when it was to be, now if that passed. False if it wasn't paused."""

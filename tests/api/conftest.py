@@ -77,7 +77,11 @@ class World:
             nd.open_store(),
             InlineExecutor(definitions, nd.desk),
             {name: d.options for name, d in definitions.items()},
-            **{"slots": {"thread": 4, "loop": 4}, "random": lambda: 0.0, **options},
+            **{
+                "slots": {d.options.run_in: 4 for d in definitions.values()} or {"thread": 4},
+                "random": lambda: 0.0,
+                **options,
+            },
         )
         try:
             yield worker

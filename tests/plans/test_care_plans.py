@@ -50,7 +50,7 @@ def test_that_test_can_fail(store):
         ("care_page_rest", "SEARCH t USING INDEX nextdue_task_rest (rest=? AND name>?)"),
         ("care_aged_rest", "SEARCH t USING INDEX nextdue_task_rest (rest=?)"),
         ("care_page_key", "SEARCH t USING INDEX nextdue_task_key (name=? AND key=? AND rowid>?)"),
-        ("care_blocked", "SEARCH t USING INDEX nextdue_task_group (name=? AND grp>?)"),
+        ("care_blocked", "SEARCH t USING INDEX nextdue_task_blocked (name=? AND grp>?)"),
         ("care_page", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)"),
         ("care_retry", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"),
         ("care_run_now", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"),

@@ -10,6 +10,9 @@ from tests.plans.test_plans import plan
 
 STATEMENTS = {name: text for name, text in SQL.items() if name.startswith("tx_") and not text.startswith("PRAGMA")}
 BOUNDED = {
+    # The lanes of one name, of which there are as many as queues and priorities it was put with.
+    "tx_unblock": {"SCAN l"},
+    "tx_follow": {"SCAN l"},
     # Two rows from the old end, in the order in which it lies: LIMIT ends it.
     "tx_purge_runs": {"SCAN nextdue_run", "SCAN (subquery-1)"},
     "tx_purge_kept": {"SCAN nextdue_run", "SCAN (subquery-1)"},
@@ -17,7 +20,7 @@ BOUNDED = {
     "tx_did": {"SCAN CONSTANT ROW"},
 }
 INDEXES = {
-    "tx_unblock": "nextdue_task_group (name=? AND grp=? AND due=? AND wished>?)",
+    "tx_unblock": "nextdue_task_blocked (name=? AND grp=? AND lane=? AND wished>?)",
     "tx_purge_tasks": "nextdue_task_gone (gone_at<?)",
     "tx_purge_results": "nextdue_result_keep (keep<?)",
     "tx_key": "nextdue_task_key (name=? AND key=?)",

@@ -5,7 +5,7 @@ from typing import Protocol
 
 NAMES = {"mail": 60_000, "export": 120_000, "feed": 300_000, "shard": 60_000, "rated": 60_000}
 """The names that workers know, with their leases."""
-KINDS = dict.fromkeys(NAMES, "thread") | {"feed": "loop"}
+KINDS: dict[str, RunIn] = {**dict.fromkeys(NAMES, "thread"), "feed": "loop"}
 """By which kind of executor they are run."""
 LIMITS = {"shard": 2, "rated": 3}
 """How many of a group may run at once."""

@@ -136,6 +136,10 @@ BEGIN
   WHERE id = NEW.id AND token IS NOT NULL;
 END
 
+-- Whoever takes a waiting row away lets those behind it follow.
+-- :name follow
+INSERT INTO nextdue_next VALUES (:id)
+
 -- :name put_keyed
 INSERT INTO nextdue_put(now, queue, name, priority, due, delay, key, remember, args, mode, latest, expires, expires_in, grp)
 VALUES (:now, :queue, :name, :priority, :due, :delay, :key, :remember, :args, :mode, :latest, :expires, :expires_in, :grp)

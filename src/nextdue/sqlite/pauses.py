@@ -52,6 +52,7 @@ def pause_task(store: SqliteStore, id: int) -> bool:
     True also if it was paused before. Raises UnknownTask if it has no row.
     """
     database = _prepared(store.database)
+    database.write("follow", {"id": id}, durable=False)  # too much of it is harmless: a tick sets it aside again
     done = database.write("pause_task", {"id": id}).rowcount == 1
     return done or _is_paused(database, id)
 

@@ -69,13 +69,25 @@ UPDATE nextdue_task SET
     WHERE l.id = nextdue_task.lane), lane)
 WHERE id = :id AND token = :token
 
--- A slot of a group became free: the one that has waited longest for it is due again.
+-- A slot of a group became free: of each lane the one that has waited longest for it is due again, as by nextdue_next.
 -- :name tx_unblock
 UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL
-WHERE id = (
-  SELECT id FROM nextdue_task
-  WHERE name = :name AND grp = :grp AND due IS NULL AND wished IS NOT NULL AND rest = 'blocked'
-  ORDER BY wished, id LIMIT 1)
+WHERE id IN (
+  SELECT (
+    SELECT n.id FROM nextdue_task n
+    WHERE n.name = :name AND n.grp = :grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
+    ORDER BY n.wished, n.id LIMIT 1)
+  FROM nextdue_lane l WHERE l.name = :name)
+
+-- A waiting row is put off: those behind it follow, as by nextdue_next.
+-- :name tx_follow
+UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL
+WHERE id IN (
+  SELECT b.id FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name CROSS JOIN nextdue_task b ON b.id = (
+    SELECT n.id FROM nextdue_task n
+    WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
+    ORDER BY n.wished, n.id LIMIT 1)
+  WHERE t.id = :id AND t.due IS NOT NULL AND t.token IS NULL AND t.grp IS NOT NULL)
 
 -- Purge at most twice what was settled, as each settling transaction does: history by count and age, tombstones and
 -- results by their end.
@@ -123,7 +135,7 @@ WHERE id = :id
 UPDATE nextdue_task SET
   due = CASE WHEN due IS NOT NULL THEN {moved} END, wished = CASE WHEN due IS NULL THEN {moved} END,
   lane = CASE WHEN :mode = 'replace' THEN {lane_of} ELSE lane END,
-  args = :args, expires = min(coalesce(:expires, {instant} + :expires_in), {max}),
+  args = :args, expires = min(coalesce(:expires, {instant} + :expires_in), {max}), again_due = NULL, again_args = NULL,
   attempts = CASE WHEN :mode = 'replace' THEN 0 ELSE attempts END,
   scheduled_for = CASE WHEN :mode = 'replace' THEN NULL ELSE scheduled_for END
 WHERE id = :id
@@ -131,7 +143,7 @@ WHERE id = :id
 -- :name tx_wish
 UPDATE nextdue_task SET
   latest = CASE WHEN again_due IS NULL THEN min({instant} + :latest, {max}) ELSE latest END,
-  again_args = :args,
+  again_args = :args, expires = min(coalesce(:expires, {instant} + :expires_in), {max}),
   again_due = CASE :mode
     WHEN 'replace' THEN {wanted}
     WHEN 'extend' THEN min(max({wanted}, coalesce(again_due, {wanted})),
