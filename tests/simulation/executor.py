@@ -50,7 +50,7 @@ class SimExecutor:
         self._ended: list[Ending] = []
 
     def _room(self, kind: str) -> bool:
-        return sum(KINDS[claim.name] == kind for claim in self.active) < self.sizes[kind]
+        return bool(sum(KINDS[claim.name] == kind for claim in self.active) < self.sizes[kind])
 
     def start(self, claim: Claim) -> None:
         if self._room(KINDS[claim.name]):

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from typing import Protocol
 
+from nextdue.task import RunIn
+
 NAMES = {"mail": 60_000, "export": 120_000, "feed": 300_000, "shard": 60_000, "rated": 60_000}
 """The names that workers know, with their leases."""
 KINDS: dict[str, RunIn] = {**dict.fromkeys(NAMES, "thread"), "feed": "loop"}
