@@ -21,7 +21,7 @@ def work(size=2, grace_ms=20_000, once=False, said=()):
 
     store = nd.open_store()
     executor = ProcessExecutor(size, nd.definitions, lambda: alarm.call(), keep_open=store.lives.descriptors)
-    worker = Worker(store, executor, {name: d.options for name, d in nd.definitions.items()}, slots=size,
+    worker = Worker(store, executor, {name: d.options for name, d in nd.definitions.items()}, slots={"thread": size},
                     random=random.random, grace_ms=grace_ms, once=once)
     alarm = make_alarm(nd.path, store.quiet, store.database.check_file)
 
