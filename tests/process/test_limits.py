@@ -186,5 +186,5 @@ def stuck() -> None:
     place.empties()
     assert second.terminate() == 0
     assert place.notes() == ["begin"]
-    assert place.rows("SELECT outcome FROM nextdue_runs ORDER BY id") == [("crashed",), ("cancelled",)]
+    assert place.rows("SELECT outcome FROM nextdue_run ORDER BY id") == [("crashed",), ("cancelled",)]
     place.checked()

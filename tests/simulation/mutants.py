@@ -168,7 +168,7 @@ def history_in_a_second_transaction(patch):
         return answer
 
     patch.setattr(SqliteStore, "tick", in_two)
-    return swapped(TICK, "WHERE s.ran IS NOT NULL AND NEW.keep_rows > 0", "WHERE 0")
+    return swapped(TICK, "WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL)", "WHERE 0")
 
 
 @mutant

@@ -115,7 +115,6 @@ def swapped(page, old, new):
 
 MUTANTS = {
     "retry takes a running row": swapped("care_retry", "t.token IS NULL AND (", "("),
-    "retry keeps the lane of those tried alone": swapped("care_retry", "plain.alone = 0", "plain.alone = l.alone"),
     "retry keeps the attempts": swapped("care_retry", "attempts = 0,", ""),
     "retry of what is done": swapped("care_retry", "IN ('dead', 'cancelled')", "IN ('dead', 'cancelled', 'done')"),
     "run-now takes a running row": swapped("care_run_now", "t.token IS NULL AND ", ""),

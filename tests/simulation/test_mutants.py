@@ -7,7 +7,7 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_verbs import MUTANTS as OF_VERBS
 from tests.simulation.world import World
 
-SEEDS = 40
+SEEDS = 100
 """The most worlds that a mutant may survive less one; the numbers found are in the report of the test."""
 
 

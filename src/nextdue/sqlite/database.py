@@ -74,6 +74,7 @@ class Database:
         self._pid = os.getpid()
         self._full: bool | None = None
         self._commits = self._wal_size = 0
+        self._lent = False
         self._status, self._wal_status = files.status_of(path), files.status_of(self.wal)
         self._wal_limit = WAL_BYTES
         self._careful = wal_reset_bug(sqlite3.sqlite_version_info)
@@ -140,6 +141,7 @@ class Database:
                 self.connection.execute("PRAGMA synchronous=FULL")
                 self._full = True
             self._patiently("BEGIN IMMEDIATE", {})
+            self._lent = True
             try:
                 yield self.connection
                 self._refuse_fork()
@@ -150,6 +152,7 @@ class Database:
                 except sqlite3.Error as exc:
                     raise self._translated(exc) from exc
             finally:
+                self._lent = False
                 self._roll_back()
             if self._moved():
                 raise self._gone()
@@ -158,11 +161,8 @@ class Database:
                 self._checkpoint()
 
     def in_transaction(self) -> bool:
-        """Whether a transaction is open on it."""
-        try:
-            return self.connection.in_transaction
-        except (AttributeError, sqlite3.ProgrammingError):  # not open yet, or no more
-            return False
+        """Whether a block of transaction() is open on it. A backup's snapshot is none: no child misses its lock."""
+        return self._lent
 
     def is_of_this_process(self) -> bool:
         """Whether it was opened here, and not before a fork."""
