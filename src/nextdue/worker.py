@@ -66,7 +66,7 @@ class Worker:
         self._deaths = PROBES
         self._now = self._renewed = self._progress = 0
         self._alone_due: int | None = None
-        self._finished: deque[tuple[int, str]] = deque()
+        self._finished: deque[tuple[int, str, int]] = deque()
         self._kinds = deque(slots)
         self._wanted: str | None = None
         self._asked: set[tuple[int, int]] = set()
@@ -100,6 +100,8 @@ class Worker:
             self._compare(answer.held - {(claim.id, claim.token) for claim in answer.claims})
         elif not self.running:
             self._renewed = self._now
+        if answer.claims and request.slots:
+            self._progress = self._now  # not all are claimed ahead: threads are on their way to these
         for claim in answer.claims:
             self._take(claim)
         self._heed(answer.stops)
@@ -198,12 +200,14 @@ class Worker:
     def _collect(self) -> None:
         endings = self.executor.finished()
         for ending in endings:
-            kind = self._kind(ending.claim)
-            self._finished.append((self._now, kind))
-            self._stalled.pop(kind, None)
             self._end(ending)
         if endings:
             self._progress = self._now
+            alone = len(self.slots) == 1
+            kinds = dict.fromkeys(self.slots, len(endings)) if alone else Counter(self._kind(e.claim) for e in endings)
+            for kind, count in kinds.items():
+                self._finished.append((self._now, kind, count))
+                self._stalled.pop(kind, None)
         while self._finished and self._finished[0][0] < self._now - due.AHEAD_WINDOW_MS:
             self._finished.popleft()
         # What --once gave back would be due after its start, so that nobody here would take it again.
@@ -221,9 +225,10 @@ class Worker:
 
     def _end(self, ending: Ending) -> None:
         claim = ending.claim
-        self._since.pop((claim.id, claim.token), None)
-        self._asked.discard((claim.id, claim.token))
-        if self.running.pop((claim.id, claim.token), None) is None:
+        proof = claim.id, claim.token
+        self._since.pop(proof, None)
+        self._asked.discard(proof)
+        if self.running.pop(proof, None) is None:
             return
         if ending.kind == "finished":  # by itself, in a transaction of its own
             self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
@@ -237,7 +242,7 @@ class Worker:
         free = self._free(kind) if open_ else 0
         alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
         alone = self._alone_turn = alone and not self._alone_turn  # never two in a row, or they would starve the others
-        lately = len(self._finished) if len(self.slots) == 1 else sum(k == kind for _, k in self._finished)
+        lately = sum(count for _, of, count in self._finished if of == kind)
         self._claimings += free > 0
         return TickRequest(
             worker=self.id,
@@ -307,8 +312,6 @@ class Worker:
         if verdict is not None:
             self._outbox.append(verdict)
             return
-        if self._free(self._kind(claim)):
-            self._progress = self._now  # it isn't claimed ahead: a thread of its own is on its way to it
         self.running[claim.id, claim.token] = claim
         self._since[claim.id, claim.token] = self._now
         self.executor.start(claim)

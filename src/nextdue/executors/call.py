@@ -209,7 +209,7 @@ class Context:
     def begin(self, definition: Definition) -> None:
         """The function is called now."""
         self._begun_ns = time.monotonic_ns()
-        self._keeps = definition if definition.options.keep_result else None
+        self._keeps = None if definition.options.keep_result_ms is None else definition
 
     def concluded(self, ending: Ending) -> Ending:
         """The ending of an attempt that may have settled itself by finish(); else the one given."""
@@ -321,7 +321,7 @@ def _unawaited(claim: Claim) -> Ending:
 
 def returned(definition: Definition, claim: Claim, result: Any) -> Ending:
     """The ending of a task that returned this."""
-    if not definition.options.keep_result:
+    if definition.options.keep_result_ms is None:
         return Ending(claim, "done", ran_ms=0)
     try:
         return Ending(claim, "done", ran_ms=0, result=definition.signature.result_text(result))
