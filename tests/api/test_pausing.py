@@ -1,19 +1,11 @@
 """Pausing: a person sets a queue, a name or one task aside; nothing is lost and what runs goes on."""
 
 from datetime import timedelta
-from importlib import resources
 
 import pytest
 
 from nextdue import BadDefinition, UnknownTask
 from nextdue.sqlite import pauses
-
-CLAIMS_BY_PAUSES = any(
-    "FROM nextdue_pause p" in page.read_text("utf-8")
-    for page in resources.files("nextdue.sqlite").iterdir()
-    if page.name in ("statements.sql", "worker.sql")
-)
-needs_lanes = pytest.mark.skipif(not CLAIMS_BY_PAUSES, reason="this engine's lanes don't know of pauses yet")
 
 
 @pytest.fixture
@@ -70,7 +62,6 @@ def test_a_pause_of_nothing_in_particular_is_refused(nd, refuses, given, verb):
         getattr(nd, verb)(**given)
 
 
-@needs_lanes
 @pytest.mark.parametrize("which", [{"queue": "mail"}, {"name": "letter"}])
 def test_what_is_paused_is_not_started_and_the_rest_is(nd, world, seen, which):
     nd.tasks["letter"].enqueue(1)
@@ -85,7 +76,6 @@ def test_what_is_paused_is_not_started_and_the_rest_is(nd, world, seen, which):
     assert seen == [2, 1, 3]
 
 
-@needs_lanes
 def test_a_pause_reaches_a_worker_that_is_at_work(nd, world, seen):
     """The number of changes: lanes opened before the pause claim nothing after it."""
     nd.tasks["letter"].enqueue(1)

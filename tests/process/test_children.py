@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nextdue.task import Options
 from tests.docs.pages import TOP, blocks
 from tests.process.harness import Place, Program, children, cpu_s, over, switches, until
 
@@ -577,7 +576,6 @@ def test_idle_children_cost_nothing(place: Place) -> None:
     assert program.terminate() == 0
 
 
-@pytest.mark.skipif(not hasattr(Options, "run_in"), reason="needs run_in")
 def test_the_page_s_program_does_what_it_says(place: Place) -> None:
     """docs/processes.md: a script with a task of its own, as it is written there."""
     (block,) = (block for block in blocks(TOP / "docs" / "processes.md") if block.language == "py")
@@ -588,7 +586,6 @@ def test_the_page_s_program_does_what_it_says(place: Place) -> None:
     assert program.terminate() == 0
 
 
-@pytest.mark.skipif(not hasattr(Options, "run_in"), reason="needs run_in")
 def test_a_service_s_children_hold_its_lock(place: Place) -> None:
     """Law 6: by nd.working(), as users start a worker: neighbours wait for the end of the children too."""
     place.script(LONG.replace("@nd.task", '@nd.task(run_in="process")'))

@@ -1,20 +1,9 @@
 """A pause holds in every process at once and outlives them all."""
 
 import time
-from importlib import resources
-
-import pytest
 
 from tests.process.harness import switches, until
 
-pytestmark = pytest.mark.skipif(
-    not any(
-        "FROM nextdue_pause p" in page.read_text("utf-8")
-        for page in resources.files("nextdue.sqlite").iterdir()
-        if page.name in ("statements.sql", "worker.sql")
-    ),
-    reason="this engine's lanes don't know of pauses yet",
-)
 SHOP = """
 @nd.task(queue="mail")
 def letter(n: int) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from importlib import resources
 
 import pytest
 
@@ -14,13 +13,6 @@ from nextdue.sqlite import pauses
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.restore import held
 from tests.process.harness import until
-
-CLAIMS_BY_PAUSES = any(
-    "FROM nextdue_pause p" in page.read_text("utf-8")
-    for page in resources.files("nextdue.sqlite").iterdir()
-    if page.name in ("statements.sql", "worker.sql")
-)
-needs_lanes = pytest.mark.skipif(not CLAIMS_BY_PAUSES, reason="this engine's lanes don't know of pauses yet")
 
 SHOP = """
 @nd.task(keep_result=True)
@@ -76,7 +68,6 @@ def test_it_comes_back_held_and_says_what_is_overdue(shop):
     shop.checked()
 
 
-@needs_lanes
 def test_nothing_is_claimed_before_the_release_and_everything_after_it(shop):
     """F103: 0 claims until released; keyed tasks that are done in the backup aren't repeated."""
     shop.does("import shop; shop.receipt.using(key='done').enqueue(0)")
