@@ -106,6 +106,8 @@ class Worker:
             self._take(claim)
         self._heed(answer.stops)
         self.ring = answer.ring
+        if len(answer.claims) == request.slots + request.ahead and 0 < len(answer.claims) <= self._ahead(request.kind):
+            return 0  # there is more, and these will be through by then: they run while the store is asked
         return self._limit_ms()
 
     def look_ms(self) -> int | None:
@@ -242,14 +244,13 @@ class Worker:
         free = self._free(kind) if open_ else 0
         alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
         alone = self._alone_turn = alone and not self._alone_turn  # never two in a row, or they would starve the others
-        lately = sum(count for _, of, count in self._finished if of == kind)
         self._claimings += free > 0
         return TickRequest(
             worker=self.id,
             settlements=list(self._outbox),
             token=self.id << 32 | self._ticks & 0xFFFF_FFFF,  # 2**32 ticks on, no claim of then can be left
             slots=1 if alone else free,
-            ahead=due.ahead(lately - self.executor.waiting(kind), free) if open_ and not alone else 0,
+            ahead=self._ahead(kind) if open_ and not alone else 0,
             fair=free > 0 and self._claimings % due.FAIR_EVERY == 0,
             alone=alone,
             until_ms=self._until,
@@ -258,6 +259,11 @@ class Worker:
             kind=kind,
             progress=[(c.id, c.token, said) for c, said in self.executor.progress()],
         )
+
+    def _ahead(self, kind: str) -> int:
+        """How many more claims of this kind could be made beyond the free slots."""
+        lately = sum(count for _, of, count in self._finished if of == kind)
+        return due.ahead(lately - self.executor.waiting(kind), self._free(kind))
 
     def _turn(self) -> str:
         """Whose turn it is to claim: the kind that the last look saw due, else they take turns."""

@@ -73,8 +73,7 @@ def settle_without_token(patch):
 
 @mutant
 def a_flag_instead_of_a_lease(patch):
-    lease = "due = min({now} + (SELECT o.lease FROM nextdue_open o WHERE o.lane = nextdue_task.lane), {max})"
-    return swapped(TICK, lease, "due = {max}")
+    return swapped(TICK, "due = min({now} + c.lease, {max})", "due = {max}")
 
 
 @mutant

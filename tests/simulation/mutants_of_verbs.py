@@ -39,7 +39,7 @@ def a_limit_without_those_just_admitted(patch):
 
 @mutant(ONE_GROUP)
 def nobody_follows_who_ended(patch):
-    return swapped(TICK, FREED + "\n\n", "\n")
+    return swapped(TICK, FREED + "\nEND;", "\nEND;")
 
 
 @mutant(ONE_GROUP_AND_DEATHS)

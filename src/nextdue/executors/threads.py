@@ -28,7 +28,7 @@ class ThreadExecutor:
         self._definitions, self._wake, self._desk = definitions, wake, desk
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._done: deque[Ending] = deque()
-        self._waiting: dict[Claim, Context] = {}
+        self._waiting: set[Claim] = set()
         self._contexts: dict[Claim, Context] = {}
         self._limited = any(d.options.time_limit_ms is not None for d in definitions.values())
         self._size = size
@@ -37,7 +37,7 @@ class ThreadExecutor:
     def start(self, claim: Claim) -> None:
         if self._threads < self._size:
             self._spawn()
-        self._waiting[claim] = Context(claim, self._desk, self._wake)
+        self._waiting.add(claim)
         self._queue.put(claim)
 
     def finished(self) -> list[Ending]:
@@ -58,7 +58,7 @@ class ThreadExecutor:
         return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
 
     def cancel(self, claim: Claim) -> None:
-        if self._waiting.pop(claim, None) is not None:
+        if self._take(claim):
             self._done.append(Ending(claim, "cancelled"))  # it needn't be started
             self._wake()
         elif (context := self._contexts.get(claim)) is not None:
@@ -78,7 +78,7 @@ class ThreadExecutor:
                 claim = self._queue.get_nowait()
             except Empty:
                 return claims
-            if claim is not None and self._waiting.pop(claim, None) is not None:
+            if claim is not None and self._take(claim):
                 claims.append(claim)
 
     def settled(self, claim: Claim) -> bool:
@@ -86,7 +86,7 @@ class ThreadExecutor:
         return context is not None and context.settled()
 
     def lose(self, claim: Claim) -> None:
-        if self._waiting.pop(claim, None) is not None:
+        if self._take(claim):
             return  # whoever takes it from the queue passes it by
         self._give_up(claim)
 
@@ -94,6 +94,14 @@ class ThreadExecutor:
         self.withdraw()
         for _ in range(self._threads):
             self._queue.put(None)
+
+    def _take(self, claim: Claim) -> bool:
+        """Take it from those that wait; False if somebody did so before."""
+        try:
+            self._waiting.remove(claim)
+        except KeyError:
+            return False
+        return True
 
     def _spawn(self) -> None:
         thread = threading.Thread(target=self._work, name=f"nextdue-{self._threads + 1}", daemon=True)
@@ -119,11 +127,8 @@ class ThreadExecutor:
             claim = self._queue.get()
             if claim is None:
                 return
-            context = self._waiting.get(claim)
-            if context is None:
-                continue
-            self._contexts[claim] = context
-            if self._waiting.pop(claim, None) is None:  # lost or withdrawn between these lines
+            context = self._contexts[claim] = Context(claim, self._desk, self._wake)
+            if not self._take(claim):  # lost or withdrawn before it began
                 del self._contexts[claim]
                 continue
             definition = self._definitions[claim.name]

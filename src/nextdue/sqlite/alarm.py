@@ -127,14 +127,12 @@ class LinuxAlarm:
             self._asleep = self._called = False
 
     def _rest(self, look: Callable[[], int | None], end: float) -> Woken:
-        """Sleep without room for more: nothing of the WAL counts, and no due."""
+        """Sleep without room for more: nothing of the WAL counts, and no due. What rang before is still to be read."""
         self._take_events()
         # A due of the last look may pass meanwhile; its timer would never let the limit be seen.
         self._wall.at(None)
-        woken: Woken | None = None
-        while woken is None:
+        while (woken := self._why(self._poll(end), end)) is None:
             look()
-            woken = self._why(self._poll(end), end)
         return woken
 
     def _sleep(self, look: Callable[[], int | None], end: float) -> Woken:

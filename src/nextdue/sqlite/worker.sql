@@ -19,7 +19,7 @@ CREATE TEMP TABLE nextdue_settled(
   keep INTEGER, again INTEGER, name TEXT, grp TEXT);
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
-  place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL);
+  place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL, lease INTEGER NOT NULL);
 
 -- A row of this group came to its end: of each lane as many blocked ones as may run are due again, in the order of
 -- their dues. (Of each, for nobody may serve the lane of the first.) Nothing is counted that could be miscounted: what
@@ -90,42 +90,11 @@ BEGIN
       tail = max(tail, excluded.tail);
 END;
 
-CREATE TEMP VIEW nextdue_tick AS
-SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
-  NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
-  NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
-
-CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
+-- What was settled and goes on: tried again, resting, or letting others of its group go. A part of the tick that stands
+-- apart, as does the next: each statement that finds nothing costs as much as a task.
+CREATE TEMP VIEW nextdue_onward AS SELECT NULL AS one;
+CREATE TEMP TRIGGER nextdue_onward_do INSTEAD OF INSERT ON nextdue_onward
 BEGIN
-  INSERT OR REPLACE INTO nextdue_now(one, now, believed)
-    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
-    FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
-  DELETE FROM nextdue_claimed;
-  DELETE FROM nextdue_settled;
-
-  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
-  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
-  -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
-  INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
-    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
-    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
-  INSERT INTO nextdue_settled
-    SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
-      again IS NULL AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
-      CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep, again, name, grp
-    FROM (
-      SELECT t.id, t.token, t.name, t.grp, t.key, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
-        value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
-        value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
-        t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
-        CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again
-      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1);
-  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
-    SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
-      s.result, NEW.worker, min({now} + s.keep, {max})
-    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
-    WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
-  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     SELECT l.queue, l.name, l.priority, s.alone
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
@@ -148,63 +117,12 @@ BEGIN
     gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
+END;
 
-  -- Purge at most twice what was settled: history by count and age, tombstones and results by their end.
-  UPDATE nextdue_now SET purge = (
-    SELECT max(id) FROM (
-      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
-    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
-  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-    SELECT task, result, keep FROM nextdue_run
-    WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
-  DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
-  DELETE FROM nextdue_result WHERE task IN (
-    SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
-  DELETE FROM nextdue_task WHERE id IN (
-    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
-
-  UPDATE nextdue_task SET progress = j.value ->> 2 FROM json_each(NEW.progress) j
-    WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
-
-  -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
-  -- but by a clock set back.
-  UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
-    FROM nextdue_limit o
-    WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
-      AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
-
-  -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
-  -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
-  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
-  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
-  INSERT INTO nextdue_claimed(id, taken, odd)
-  SELECT id, taken, odd FROM (
-    WITH RECURSIVE
-    merged(rank, due, id, lane, lease, limited, taken, odd) AS (
-      SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
-      FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
-        SELECT n.id FROM nextdue_task n
-        WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
-          AND (n.token IS NULL OR o.lease <= {believed})
-        ORDER BY n.due, n.id LIMIT 1)
-      WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
-      UNION ALL
-      SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
-      FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
-        (SELECT n.id FROM nextdue_task n
-         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
-         ORDER BY n.id LIMIT 1),
-        (SELECT n.id FROM nextdue_task n
-         WHERE n.lane = m.lane AND n.due > m.due AND n.due <= min({now}, coalesce(NEW.until, {max}))
-           AND (n.token IS NULL OR m.lease <= {believed})
-         ORDER BY n.due, n.id LIMIT 1))
-      ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
-    )
-    SELECT id, taken, odd FROM merged
-  );
-  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+-- What was claimed and isn't simply run: leases taken over, and odd ones.
+CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
+CREATE TEMP TRIGGER nextdue_odd_do INSTEAD OF INSERT ON nextdue_odd
+BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now}, 'crashed', 'lease_expired',
       'its lease ended without a word from its worker', t.token >> 32
@@ -234,15 +152,112 @@ BEGIN
   DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
   INSERT INTO nextdue_admit
-    SELECT t.id, NEW.token, o.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
-    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_open o ON o.lane = t.lane
-      CROSS JOIN nextdue_limit l ON l.name = t.name
+    SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
+    FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_limit l ON l.name = t.name
     WHERE c.odd & 2 AND c.odd < 4 AND NOT c.taken ORDER BY c.place;
+END;
+
+CREATE TEMP VIEW nextdue_tick AS
+SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
+  NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
+  NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
+
+CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
+BEGIN
+  INSERT OR REPLACE INTO nextdue_now(one, now, believed)
+    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
+    FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
+  DELETE FROM nextdue_claimed;
+  DELETE FROM nextdue_settled;
+
+  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
+  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
+  -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
+  INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
+    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
+    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+  INSERT INTO nextdue_settled
+    SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
+      again IS NULL AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
+      CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep, again, name, grp
+    FROM (
+      SELECT t.id, t.token, t.name, t.grp, t.key, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
+        value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
+        value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
+        t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
+        CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again
+      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
+      WHERE NEW.settlements <> '[]');
+  INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
+    SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
+      s.result, NEW.worker, min({now} + s.keep, {max})
+    FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
+    WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
+  DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
+  INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
+
+  -- Purge at most twice what was settled: history by count and age, tombstones and results by their end.
+  UPDATE nextdue_now SET purge = (
+    SELECT max(id) FROM (
+      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
+    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
+  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
+    SELECT task, result, keep FROM nextdue_run
+    WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
+  DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
+  DELETE FROM nextdue_result WHERE task IN (
+    SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+  DELETE FROM nextdue_task WHERE id IN (
+    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+
+  UPDATE nextdue_task SET progress = j.value ->> 2 FROM json_each(NEW.progress) j
+    WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
+
+  -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
+  -- but by a clock set back.
+  UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
+    FROM nextdue_limit o
+    WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
+      AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
+
+  -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
+  -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
+  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
+  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  INSERT INTO nextdue_claimed(id, taken, odd, lease)
+  SELECT id, taken, odd, lease FROM (
+    WITH RECURSIVE
+    merged(rank, due, id, lane, lease, limited, taken, odd) AS (
+      SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
+        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+      FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
+        SELECT n.id FROM nextdue_task n
+        WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
+          AND (n.token IS NULL OR o.lease <= {believed})
+        ORDER BY n.due, n.id LIMIT 1)
+      WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
+      UNION ALL
+      SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
+        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+      FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
+        (SELECT n.id FROM nextdue_task n
+         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
+         ORDER BY n.id LIMIT 1),
+        (SELECT n.id FROM nextdue_task n
+         WHERE n.lane = m.lane AND n.due > m.due AND n.due <= min({now}, coalesce(NEW.until, {max}))
+           AND (n.token IS NULL OR m.lease <= {believed})
+         ORDER BY n.due, n.id LIMIT 1))
+      ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
+    )
+    SELECT id, taken, odd, lease FROM merged
+  );
+  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+  INSERT INTO nextdue_odd SELECT NEW.token, NEW.keep_rows WHERE EXISTS (SELECT 1 FROM nextdue_claimed WHERE taken OR odd > 1);
   UPDATE nextdue_task SET
-    due = min({now} + (SELECT o.lease FROM nextdue_open o WHERE o.lane = nextdue_task.lane), {max}),
+    due = min({now} + c.lease, {max}),
     scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
     token = NEW.token
-  WHERE id IN (SELECT id FROM nextdue_claimed WHERE odd < 4 AND (odd < 2 OR taken));
+  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 4 AND (c.odd < 2 OR c.taken);
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
@@ -301,11 +316,11 @@ SELECT (SELECT now FROM nextdue_now),
   (SELECT count(*) FROM nextdue_claimed),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
-  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held})
+  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- The running rows of a worker that were asked to stop.
 -- :name stops
-SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held}
+SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held}
 
 -- :name settled
 SELECT json_group_array(json_array(id, token)) FROM nextdue_settled
@@ -367,7 +382,7 @@ SELECT coalesce(:now, {clock}),
   (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
    WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
   {lanes},
-  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND token {held})
+  (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases

@@ -62,7 +62,8 @@ CREATE INDEX nextdue_task_token ON nextdue_task(token) WHERE token IS NOT NULL;
 CREATE INDEX nextdue_task_group ON nextdue_task(name, grp, due, wished) WHERE grp IS NOT NULL;
 CREATE INDEX nextdue_task_blocked ON nextdue_task(name, grp, lane, wished) WHERE rest = 'blocked';
 CREATE INDEX nextdue_task_running ON nextdue_task(name, grp) WHERE grp IS NOT NULL AND token IS NOT NULL;
-CREATE INDEX nextdue_task_stop ON nextdue_task(token) WHERE stop IS NOT NULL;
+-- By `stop`, which no claim changes: an index of the token would be asked at each of them.
+CREATE INDEX nextdue_task_stop ON nextdue_task(stop) WHERE stop IS NOT NULL;
 -- What waits for a person's decision, to be found and counted beside any number of other rows.
 CREATE INDEX nextdue_task_rest ON nextdue_task(rest, name) WHERE rest IN ('dead', 'held');
 CREATE INDEX nextdue_task_gone ON nextdue_task(gone_at) WHERE gone_at IS NOT NULL;
