@@ -17,6 +17,7 @@ A task is a row, and its `due` says when somebody must look at it next. Tasks ma
 the effect and before the mark); make the effect harmless to repeat, as `ctx.replace(path)` does for files.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nextdue.app import Call, Nextdue, Task
@@ -49,6 +50,8 @@ from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
 if TYPE_CHECKING:
+    from nextdue.cron import Cron as Cron
+    from nextdue.every import Every as Every
     from nextdue.testing import assert_repeatable as assert_repeatable
 
 __all__ = [
@@ -59,6 +62,8 @@ __all__ = [
     "Call",
     "Cancelled",
     "Context",
+    "Cron",
+    "Every",
     "GiveUp",
     "Handle",
     "KeyTaken",
@@ -88,6 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("Cron", "Every"):  # whoever has no schedules needs no zones
+        return getattr(import_module(f"nextdue.{name.lower()}"), name)
     if name == "assert_repeatable":  # only tests need what it needs
         from nextdue.testing import assert_repeatable
 

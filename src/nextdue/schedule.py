@@ -1,0 +1,151 @@
+"""What a schedule is, and which of its occurrences is to run: pure functions of its plan and the time.
+
+An occurrence is named by its instant, the *slot*. A schedule is one row whose next due comes from the slot of the last
+occurrence, so that nothing is computed from when a worker happened to look.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from nextdue.clock import from_ms
+from nextdue.cron import Cron
+from nextdue.every import Every
+
+Missed = Literal["run_once", "skip", "all"]
+
+SKIP_AFTER_MS = 60_000
+"""With missed="skip", how late an occurrence may start if no later one has come."""
+CATCH_UP = 100
+"""With missed="all", how many missed occurrences are run at most: the latest ones."""
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A schedule as it is stored: the recurrence, and what to do around it."""
+
+    cron: str | None = None
+    tz: str | None = None
+    day_and: bool | None = None
+    period_ms: int | None = None
+    months: int | None = None
+    anchor_ms: int | None = None
+    jitter_ms: int = 0
+    starting_ms: int | None = None
+    ending_ms: int | None = None
+    count: int | None = None
+    missed: Missed = "run_once"
+    limit: int = CATCH_UP
+    window_ms: int | None = None
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """Which occurrence is to run: its slot (None: there is no other), and how many before it are missed for good."""
+
+    slot_ms: int | None
+    missed: int
+
+
+def plan_of(rule: Cron | Every, **more: object) -> Plan:
+    """The plan of a recurrence."""
+    if isinstance(rule, Cron):
+        return Plan(cron=rule.expr, tz=rule.tz, day_and=rule.asked_day_and, **more)  # type: ignore[arg-type]
+    return Plan(
+        period_ms=rule.period_ms,
+        months=rule.months,
+        anchor_ms=rule.anchor_ms,
+        tz=rule.tz,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@lru_cache(maxsize=4096)
+def rule_of(plan: Plan) -> Cron | Every:
+    """The recurrence of a plan. Raises BadDefinition where this machine doesn't know its zone."""
+    if plan.cron is not None:
+        return Cron(plan.cron, plan.tz or "UTC", day_and=plan.day_and)
+    anchor = None if plan.anchor_ms is None else from_ms(plan.anchor_ms)
+    if plan.months is not None:
+        return Every(months=plan.months, anchor=anchor, tz=plan.tz)
+    return Every(timedelta(milliseconds=plan.period_ms or 0), anchor=anchor)
+
+
+def from_end(plan: Plan) -> bool:
+    """Whether the next occurrence counts from the end of the last attempt."""
+    return plan.cron is None and plan.anchor_ms is None
+
+
+def first(plan: Plan, now: int) -> int | None:
+    """The slot of the first occurrence of a schedule that is made now; a period without an anchor begins at once."""
+    if from_end(plan):
+        return _within(plan, max(now, plan.starting_ms or 0))
+    return _within(plan, rule_of(plan).next_ms(max(now, (plan.starting_ms or 0) - 1)))
+
+
+def following(plan: Plan, slot: int, ended: int) -> int | None:
+    """The slot of the occurrence after this one, whose last attempt ended at `ended`."""
+    return _within(plan, rule_of(plan).next_ms(ended if from_end(plan) else slot))
+
+
+def retried_until(plan: Plan, slot: int) -> int | None:
+    """Until when an occurrence is tried again: the next one takes its place. None if nothing does."""
+    if plan.missed == "all" or from_end(plan):
+        return None
+    return following(plan, slot, slot)
+
+
+def forward(plan: Plan, slot: int, now: int) -> Forward:
+    """Which occurrence to run now that this one is due, by the plan's rule for what was missed."""
+    if from_end(plan):
+        return Forward(slot, 0)
+    rule = rule_of(plan)
+    until = now if plan.ending_ms is None else min(now, plan.ending_ms)
+    passed = rule.count_ms(slot, until)
+    window = plan.window_ms
+    if plan.missed == "skip":
+        if not passed and now - slot <= (SKIP_AFTER_MS if window is None else window):
+            return Forward(slot, 0)
+        return Forward(following(plan, until if passed else slot, until), passed + 1)
+    if plan.missed == "run_once":
+        latest = _nth_latest(rule, slot, until, 1)
+        if window is not None and now - latest > window:
+            return Forward(following(plan, latest, now), passed + 1)
+        return Forward(latest, passed)
+    chosen = slot if passed < plan.limit else _nth_latest(rule, slot, until, plan.limit)
+    if window is not None and now - chosen > window:
+        later = rule.next_ms(now - window - 1)
+        return Forward(_within(plan, later), rule.count_ms(slot, (later or until) - 1) + 1)
+    return Forward(chosen, rule.count_ms(slot, chosen - 1) + 1 if chosen > slot else 0)
+
+
+def jittered(plan: Plan, slot: int, random: Callable[[], float]) -> int:
+    """When the occurrence of this slot is due: a little later, by the plan's jitter, and never earlier."""
+    return slot + int(random() * plan.jitter_ms)
+
+
+def _within(plan: Plan, slot: int | None) -> int | None:
+    return None if slot is None or (plan.ending_ms is not None and slot > plan.ending_ms) else slot
+
+
+def _nth_latest(rule: Cron | Every, slot: int, until: int, n: int) -> int:
+    """Of the occurrences from `slot` to `until` the n-th latest, by halving; `slot` if there are fewer."""
+    latest = until + 1
+    for _ in range(n):
+        step, low = 1_000, latest - 1_000
+        while low > slot and (rule.next_ms(low) or latest) >= latest:
+            step *= 4
+            low = latest - step
+        low, high = max(low, slot), latest
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = rule.next_ms(middle)
+            if found is not None and found < latest:
+                low = found
+            else:
+                high = middle
+        latest = low
+        if latest <= slot:
+            return slot
+    return latest
