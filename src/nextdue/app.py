@@ -17,6 +17,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
+from nextdue.schedules import Schedules, Scheduling
 from nextdue.service import Hook, Service
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
@@ -39,7 +40,7 @@ KEEP_RESULT = timedelta(days=1)
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
 
 
-class Nextdue(Upkeep):
+class Nextdue(Upkeep, Scheduling):
     """An application: its tasks and the file in which they are kept.
 
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the
@@ -79,6 +80,7 @@ class Nextdue(Upkeep):
         self.caller = Caller(self.path, self.open_store)
         self.caller.declared = self._definitions
         self.desk = Desk(self.path, self.open_store)
+        self.schedules = Schedules(lambda: self.caller)
         self._service: Service | None = None
         declared.remember(self)
 
@@ -272,6 +274,7 @@ class Nextdue(Upkeep):
             exclusive=exclusive,
             hook=hook,
             desk=self.desk,
+            schedules=self.schedules.declared,
         )
 
     def run(self, concurrency: int = 8, **options: Any) -> None:

@@ -9,6 +9,8 @@ from functools import partial
 
 import msgspec
 
+from nextdue import schedule
+from nextdue.clock import utc_text
 from nextdue.records import Claim, Ending, Outcome, Settlement
 from nextdue.task import Options, Retry
 
@@ -69,9 +71,13 @@ def on_claim(claim: Claim) -> Settlement | None:
     )
 
 
-def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
+def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float], now: int) -> Settlement:
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
+    settlement = _settled(claim, ending, options, random)
+    return settlement if claim.occurrence is None else followed(claim, settlement, random, now)
 
+
+def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
     if ending.kind in ("done", "cancelled") and claim.key is None:
         return _forgotten(claim, ending, "done" if ending.kind == "done" else "cancelled", options)
     kept = Settlement(
@@ -116,6 +122,55 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
             if delay is None:
                 delay = backoff_ms(failures, options.retry, random)
             return settlement(outcome="failed", delay_ms=delay, attempts=failures)
+
+
+def followed(claim: Claim, ended: Settlement, random: Callable[[], float], now: int) -> Settlement:
+    """The same for a schedule's row: an occurrence that ended, however it ended, is followed by the next one."""
+    assert claim.occurrence is not None
+    plan = schedule.read(claim.occurrence.plan)
+    if ended.outcome in ("failed", "crashed") and ended.delay_ms is not None:
+        until = schedule.retried_until(plan, claim.scheduled_for)
+        if until is not None and now + ended.delay_ms >= until:
+            ended = msgspec.structs.replace(ended, outcome="dead", delay_ms=None)
+    slot = schedule.following(plan, claim.scheduled_for, now)
+    if slot is None or (plan.count is not None and claim.occurrence.fired + 1 >= plan.count):
+        return ended if ended.delay_ms is not None else msgspec.structs.replace(ended, forget=False, rest="done")
+    follows = partial(msgspec.structs.replace, ended if ended.delay_ms is not None else _over(ended))
+    if schedule.from_end(plan):
+        return follows(next_in_ms=plan.period_ms)
+    return follows(next_ms=schedule.jittered(plan, slot, random), slot_ms=slot)
+
+
+def _over(ended: Settlement) -> Settlement:
+    # If its schedule was removed meanwhile, nothing comes of the next occurrence and nobody needs the row.
+    return msgspec.structs.replace(ended, forget=True, rest=None, attempts=0, crashes=0, alone=False)
+
+
+def pass_over(claim: Claim, now: int, random: Callable[[], float]) -> Settlement | None:
+    """What a claimed occurrence demands before it is started: nothing (None), or that a later one takes its place.
+
+    So it is after a downtime, by the plan's rule for what was missed. One that was begun is brought to its end.
+    """
+    if claim.occurrence is None or claim.attempts or claim.crashes:
+        return None
+    plan = schedule.read(claim.occurrence.plan)
+    to = schedule.forward(plan, claim.scheduled_for, now)
+    if to.slot_ms == claim.scheduled_for:
+        return None
+    passed = Settlement(
+        claim.id,
+        claim.token,
+        "missed",
+        ran_ms=0,
+        reason="missed",
+        message=f"{to.missed} missed from {utc_text(claim.scheduled_for)} on",
+        name=claim.name,
+        missed=to.missed,
+    )
+    if to.slot_ms is None:
+        return msgspec.structs.replace(passed, rest="done")
+    due = schedule.jittered(plan, to.slot_ms, random) if to.slot_ms > now else to.slot_ms
+    return msgspec.structs.replace(passed, forget=True, next_ms=due, slot_ms=to.slot_ms)
 
 
 def _forgotten(claim: Claim, ending: Ending, outcome: Outcome, options: Options) -> Settlement:

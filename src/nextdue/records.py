@@ -5,12 +5,25 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired"]
+Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired", "missed"]
 """How one claim ended; the word kept in the run history."""
 Mode = Literal["ignore", "reject", "replace", "earliest", "extend", "again"]
 """What a put does when its key is in use."""
 State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
 """What a user sees of a task; derived from its row or, when that is gone, from the run history."""
+
+
+class Occurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a claimed row knows of the schedule whose row it is."""
+
+    plan: str
+    """JSON of a schedule.Plan, as stored when the row was claimed."""
+    fired: int
+    """How many occurrences have ended before this one."""
+    missed: int
+    """How many were missed since the last one."""
+    late_ms: int
+    """How long after its slot it was claimed."""
 
 
 class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):
@@ -27,6 +40,7 @@ class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):
     scheduled_for: int
     alone: int
     """1 in a lane of tasks that are tried alone, having killed workers before."""
+    occurrence: Occurrence | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, gc=False):
@@ -70,6 +84,14 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """For people; the store doesn't need it."""
     keep_ms: int | None = None
     """How long the result is kept at least."""
+    next_ms: int | None = None
+    """Of a schedule's row whose occurrence has ended, whatever the outcome: the due of the next one (UTC),"""
+    next_in_ms: int | None = None
+    """or how long after now it is due."""
+    slot_ms: int | None = None
+    """The slot of the next one; None: its due."""
+    missed: int | None = None
+    """So many occurrences are passed over; None: this one has ended."""
 
 
 class Put(NamedTuple):
@@ -103,6 +125,22 @@ class Serving(NamedTuple):
     """How many of a group may run at once, in all workers."""
     rate_ms: int | None = None
     """The time between two starts of a group, in all workers."""
+
+
+class Declared(NamedTuple):
+    """A schedule to be kept; its row is due at `due_ms` for the occurrence `slot_ms`, or never (both None)."""
+
+    name: str
+    key: str
+    """The key of its row, which begins with schedule.MARK."""
+    queue: str
+    priority: int
+    args: str
+    plan: str
+    source: str | None
+    """The module that declares it; None: made at run time."""
+    due_ms: int | None
+    slot_ms: int | None
 
 
 class Stored(NamedTuple):

@@ -17,6 +17,8 @@ from nextdue.every import Every
 
 Missed = Literal["run_once", "skip", "all"]
 
+MARK = "@"
+"""The key of a schedule's row begins with it, and no other key."""
 SKIP_AFTER_MS = 60_000
 """With missed="skip", how late an occurrence may start if no later one has come."""
 CATCH_UP = 100
@@ -61,7 +63,18 @@ def plan_of(rule: Cron | Every, **more: object) -> Plan:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=20_000)
+def read(text: str) -> Plan:
+    """A stored plan. What a newer version added to it is passed over."""
+    return msgspec.json.decode(text, type=Plan)
+
+
+def written(plan: Plan) -> str:
+    """The plan as it is stored: equal plans, equal texts."""
+    return msgspec.json.encode(plan).decode()
+
+
+@lru_cache(maxsize=20_000)
 def rule_of(plan: Plan) -> Cron | Every:
     """The recurrence of a plan. Raises BadDefinition where this machine doesn't know its zone."""
     if plan.cron is not None:

@@ -20,6 +20,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
+from nextdue.schedules import Pairs, declare
 from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
@@ -52,6 +53,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         exclusive: bool = False,
         hook: Hook | None = None,
         desk: Desk | None = None,
+        schedules: Callable[[], Pairs] = tuple,
     ) -> None:
         self.sizes: dict[RunIn, int] = {
             "thread": _size("concurrency", concurrency, 1000),
@@ -62,7 +64,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
-        self._hook = hook
+        self._hook, self._schedules = hook, schedules
         self._desk = desk or Desk(path, make_store)
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
@@ -82,6 +84,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         store = self._make_store()
         self._ownership = None
         try:
+            changes = declare(store, self._schedules())
             if self._exclusive:
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
@@ -100,6 +103,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 hook=self._tell,
             )
             self._alarm = make_alarm(self.path, store.quiet, store.database.check_file)
+            if changes:
+                self._alarm.ring()
         except BaseException:
             if self._ownership is not None:
                 self._ownership.release()

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from nextdue import due
-from nextdue.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from nextdue.errors import BadDefinition, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
 from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
 from nextdue.task import Options
@@ -235,7 +235,7 @@ class Worker:
         if ending.kind == "finished":  # by itself, in a transaction of its own
             self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
         else:
-            self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
+            self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random, self._now))
 
     def _request(self) -> TickRequest:
         self._ticks += 1
@@ -311,7 +311,7 @@ class Worker:
             self._outbox.append(Settlement(id, token, "released", delay_ms=0))
 
     def _take(self, claim: Claim) -> None:
-        verdict = due.on_claim(claim)
+        verdict = due.on_claim(claim) if claim.occurrence is None else self._of_schedule(claim)
         if claim.name not in self.options:
             # Its lane was changed behind our back, as by a restore in place: somebody else's task.
             verdict = Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS)
@@ -321,6 +321,17 @@ class Worker:
         self.running[claim.id, claim.token] = claim
         self._since[claim.id, claim.token] = self._now
         self.executor.start(claim)
+
+    def _of_schedule(self, claim: Claim) -> Settlement | None:
+        """What is to be done with an occurrence instead of running it."""
+        try:
+            passed = due.pass_over(claim, self._now, self.random)
+        except (BadDefinition, ValueError):  # of a newer version, or in a zone that this machine doesn't know
+            return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule")
+        verdict = passed or due.on_claim(claim)
+        if verdict is None or verdict.delay_ms is not None or passed:
+            return verdict
+        return due.followed(claim, verdict, self.random, self._now)
 
     def _renew_every(self) -> int:
         return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})

@@ -88,7 +88,7 @@ def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
         found.counts[task.name, task.state] += 1
     if verb == "purge" and chosen.before is not None and chosen.queue is None:
         after = 0
-        while page := _rows(store.database, "care_lines", chosen, after=after, limit=READ, **store._clock()):
+        while page := _rows(store.database, "care_lines", chosen, after=after, limit=READ, **store.clock()):
             found.lines.extend(id for (id,) in page)
             after = page[-1][0]
     return found
@@ -129,7 +129,7 @@ def purge_lines(store: SqliteStore, lines: Sequence[int], chosen: Chosen) -> int
 
 def guarding(store: SqliteStore, ids: Sequence[int]) -> int:
     """How many of these are done and still guard their keys against being run again."""
-    params = {"ids": json.dumps(list(ids)), **store._clock()}
+    params = {"ids": json.dumps(list(ids)), **store.clock()}
     return int(_rows(store.database, "care_guarding", EVERYTHING, **params)[0][0])
 
 
@@ -145,7 +145,7 @@ def _batch(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen) -
 
 def _write(store: SqliteStore, name: str, ids: Sequence[int], chosen: Chosen, **more: Any) -> int:
     _prepare(store.database)
-    params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store._clock()}
+    params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store.clock()}
     return store.database.write(name, params).rowcount
 
 

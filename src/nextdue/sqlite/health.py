@@ -58,7 +58,7 @@ class Health(NamedTuple):
 
 def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     """Look. `known` are the names that the application declares; None if it isn't given, then all may be known."""
-    now, last_run, ever = _rows(store, "health_facts", **store._clock())[0]
+    now, last_run, ever = _rows(store, "health_facts", **store.clock())[0]
     pauses = [(kind, word, since) for kind, word, since in _rows(store, "health_pauses")]
     stopped = {(kind, word) for kind, word, _ in pauses}
     held = _rows(store, "health_held", most=MOST)

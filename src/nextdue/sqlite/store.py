@@ -9,11 +9,13 @@ from sqlite3 import Cursor
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from nextdue import due
+from nextdue import due, schedule
 from nextdue.records import (
     Claim,
     Look,
+    Occurrence,
     Put,
     RunView,
     Serving,
@@ -37,6 +39,7 @@ BACKOFFS = msgspec.json.encode([due.crash_backoff_ms(crashes) for crashes in ran
 
 _claims = msgspec.json.Decoder(list[Claim])
 _ids = msgspec.json.Decoder(list[int])
+_occurrences = msgspec.json.Decoder(dict[int, Occurrence])
 _dues = msgspec.json.Decoder(dict[str, int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
@@ -45,7 +48,7 @@ _json = msgspec.json.Encoder()
 def _is_plain(settlement: Settlement) -> bool:
     """Done, with nothing to be kept but the fact."""
     s = settlement
-    return s.outcome == "done" and s.forget and s.result is None and s.message is None
+    return s.outcome == "done" and s.forget and s.result is None and s.message is None and s.next_ms is s.next_in_ms
 
 
 def _monotonic_ms() -> int:
@@ -77,7 +80,7 @@ class SqliteStore:
 
     def now_ms(self) -> int:
         """The store's clock."""
-        return int(self.database.read("now", self._clock())[0])
+        return int(self.database.read("now", self.clock())[0])
 
     # putting tasks
 
@@ -120,7 +123,7 @@ class SqliteStore:
     def cancel(self, id: int) -> str:
         connection = self.database.connection
         before = connection.total_changes
-        self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
+        self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self.clock()})
         changed = connection.total_changes > before
         view = self.get(id)
         if view is None:
@@ -135,7 +138,7 @@ class SqliteStore:
             )
             for p in puts
         ]
-        return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self._clock()}, puts)
+        return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self.clock()}, puts)
 
     def _put_keyed(self, put: Put) -> tuple[Stored, bool]:
         params = {
@@ -152,7 +155,7 @@ class SqliteStore:
             "expires": put.expires_ms,
             "expires_in": put.expires_in_ms,
             "grp": put.group,
-            **self._clock(),
+            **self.clock(),
         }
         self._write_in_lanes("put_keyed", params, [put])
         id, before, ring, self._rung = self.database.read("kept", {})
@@ -182,7 +185,7 @@ class SqliteStore:
     def enlist(self) -> int:
         self.database.script("worker_setup")
         self.lives.prepare()
-        params = {"host": socket.gethostname(), "pid": os.getpid(), **self._clock()}
+        params = {"host": socket.gethostname(), "pid": os.getpid(), **self.clock()}
         worker = self.database.write("enlist", params).lastrowid or 0
         self.lives.begin(worker)
         return worker
@@ -199,7 +202,7 @@ class SqliteStore:
         self.database.temporary("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self._clock(), durable=False)
+        self.database.write("forget_rates", self.clock(), durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
@@ -230,7 +233,7 @@ class SqliteStore:
         held = self.database.read("held", params)[0] if renewed else None
         return TickAnswer(
             now_ms=now,
-            claims=_claims.decode(claims),
+            claims=self._with_schedules(_claims.decode(claims)),
             lost=[] if settled == len(request.settlements) else self._lost(request.settlements),
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
@@ -238,6 +241,15 @@ class SqliteStore:
             found=found,
             stops=_proofs.decode(stops),
         )
+
+    def _with_schedules(self, claims: list[Claim]) -> list[Claim]:
+        """The claims of schedules' rows with what is to be known of their schedules."""
+        ids = [claim.id for claim in claims if claim.key is not None and claim.key[0] == schedule.MARK]
+        if not ids:
+            return claims
+        text = self.database.read("occurrences", {"ids": _json.encode(ids).decode()})[0]
+        known = _occurrences.decode(text)
+        return [replace(c, occurrence=known[c.id]) if c.id in known else c for c in claims]
 
     def look(self, worker: int) -> Look:
         while True:
@@ -259,7 +271,7 @@ class SqliteStore:
         buried: list[int] = []
         for worker in self.lives.dead():
             self.database.write(
-                "bury", {"worker": worker, "backoffs": BACKOFFS, "keep_rows": self.keep_rows, **self._clock()}
+                "bury", {"worker": worker, "backoffs": BACKOFFS, "keep_rows": self.keep_rows, **self.clock()}
             )
             buried += _ids.decode(self.database.read("buried", {})[0])
             self.lives.forget(worker)
@@ -284,15 +296,16 @@ class SqliteStore:
     def _cut_leases(self) -> None:
         """No lease of the dead or the unknown is longer than what was asked; the living see to theirs."""
         living = _json.encode(self.lives.living()).decode()
-        self.database.write("cut_leases", {"living": living, **self._clock()}, durable=False)
+        self.database.write("cut_leases", {"living": living, **self.clock()}, durable=False)
 
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""
         expected = self.steady.expected_ms()
         steady_ms = 0 if expected is None else self.steady.ms()
-        return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self._clock()}
+        return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self.clock()}
 
-    def _clock(self) -> dict[str, int | None]:
+    def clock(self) -> dict[str, int | None]:
+        """The instant that tests put in place of the clock, as a parameter of statements."""
         return {"now": self._now() if self._now else None}
 
     # looking

@@ -6,6 +6,9 @@ INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), 
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
 
+-- Not the row of a schedule, whose key begins with this mark: only who knows its plan can say what comes next.
+-- :define plain coalesce(substr(key, 1, 1) <> '@', 1)
+
 -- The temporary objects of a worker's connection.
 -- :name worker_setup
 CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER);
@@ -16,7 +19,7 @@ CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, lease INTEGER NOT NULL, m
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
-  keep INTEGER, again INTEGER, name TEXT, grp TEXT);
+  keep INTEGER, again INTEGER, name TEXT, grp TEXT, slot INTEGER, missed INTEGER, scheduled INTEGER);
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
   place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL, lease INTEGER NOT NULL);
@@ -95,6 +98,11 @@ END;
 CREATE TEMP VIEW nextdue_onward AS SELECT NULL AS one;
 CREATE TEMP TRIGGER nextdue_onward_do INSTEAD OF INSERT ON nextdue_onward
 BEGIN
+  UPDATE nextdue_schedule SET
+    fired = fired + (s.missed IS NULL), last = CASE WHEN s.missed IS NULL THEN t.scheduled_for ELSE last END,
+    missed = coalesce(s.missed, 0), missed_ever = missed_ever + coalesce(s.missed, 0)
+  FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
+  WHERE s.scheduled AND nextdue_schedule.name = t.name AND nextdue_schedule.key = t.key;
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     SELECT l.queue, l.name, l.priority, s.alone
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
@@ -109,13 +117,18 @@ BEGIN
     rest = CASE WHEN s.again IS NULL THEN s.rest END, token = NULL, stop = NULL, progress = NULL,
     attempts = CASE WHEN s.again IS NULL THEN coalesce(s.attempts, nextdue_task.attempts) ELSE 0 END,
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
-    scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END,
-    args = CASE WHEN s.again IS NULL THEN args ELSE again_args END,
+    scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for ELSE s.slot END,
+    args = CASE WHEN s.again IS NULL THEN args ELSE coalesce(again_args, args) END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
     gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
+  -- A schedule that was paused, or whose code is gone, waits from now on.
+  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(g.paused IS NULL, 'orphaned', 'paused')
+    FROM nextdue_settled s CROSS JOIN nextdue_schedule g
+    WHERE s.scheduled AND nextdue_task.id = s.id AND g.name = nextdue_task.name AND g.key = nextdue_task.key
+      AND coalesce(g.paused, g.orphaned) IS NOT NULL AND nextdue_task.due IS NOT NULL;
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
 END;
 
@@ -178,16 +191,20 @@ BEGIN
     FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
   INSERT INTO nextdue_settled
     SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
-      again IS NULL AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
-      CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep, again, name, grp
-    FROM (
+      again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
+      CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
+      coalesce(again, CASE WHEN goes_on THEN next END), name, grp, CASE WHEN again IS NULL THEN slot END, missed, goes_on
+    FROM (SELECT *, next IS NOT NULL AND (delay IS NULL OR halted) AND EXISTS (
+        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) AS goes_on
+      FROM (
       SELECT t.id, t.token, t.name, t.grp, t.key, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
         value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
         t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
-        CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again
+        CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again,
+        coalesce(value ->> 15, min({now} + (value ->> 16) + 1, {max})) AS next, value ->> 17 AS slot, value ->> 18 AS missed
       FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
-      WHERE NEW.settlements <> '[]');
+      WHERE NEW.settlements <> '[]') u);
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker, min({now} + s.keep, {max})
@@ -229,7 +246,7 @@ BEGIN
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
@@ -238,7 +255,7 @@ BEGIN
       WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
@@ -276,7 +293,7 @@ BEGIN
   -- What was asked to stop isn't tried again, but a next life that was asked for after that begins.
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, worker)
     SELECT id, name, key, claims, scheduled_for, {now}, 'cancelled', NEW.worker
-    FROM nextdue_task WHERE token {mine} AND stop IS NOT NULL AND NEW.keep_rows > 0;
+    FROM nextdue_task WHERE token {mine} AND stop IS NOT NULL AND {plain} AND NEW.keep_rows > 0;
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN 'cancelled' END, args = coalesce(again_args, args),
@@ -286,7 +303,7 @@ BEGIN
     crashes = CASE WHEN again_due IS NULL THEN crashes + 1 ELSE 0 END,
     again_due = NULL, again_args = NULL, token = NULL, progress = NULL, stop = NULL,
     reason = 'worker_died', message = 'its worker died'
-  WHERE token {mine} AND stop IS NOT NULL;
+  WHERE token {mine} AND stop IS NOT NULL AND {plain};
   UPDATE nextdue_task SET
     due = min({now} + (NEW.backoffs ->> min(crashes, json_array_length(NEW.backoffs) - 1)), {max}),
     token = NULL, crashes = crashes + 1, progress = NULL,
@@ -321,6 +338,11 @@ SELECT (SELECT now FROM nextdue_now),
 -- The running rows of a worker that were asked to stop.
 -- :name stops
 SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held}
+
+-- Which of the claimed rows are a schedule's, with what is known of it.
+-- :name occurrences
+SELECT json_group_object(t.id, json_array(g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for)))
+FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.value CROSS JOIN nextdue_schedule g ON g.name = t.name AND g.key = t.key
 
 -- :name settled
 SELECT json_group_array(json_array(id, token)) FROM nextdue_settled

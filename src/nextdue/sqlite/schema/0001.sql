@@ -68,6 +68,20 @@ CREATE INDEX nextdue_task_stop ON nextdue_task(stop) WHERE stop IS NOT NULL;
 CREATE INDEX nextdue_task_rest ON nextdue_task(rest, name) WHERE rest IN ('dead', 'held');
 CREATE INDEX nextdue_task_gone ON nextdue_task(gone_at) WHERE gone_at IS NOT NULL;
 
+-- Schedules; each has one row in nextdue_task, of the same name and key.
+CREATE TABLE nextdue_schedule(
+  name TEXT NOT NULL, key TEXT NOT NULL,
+  plan TEXT NOT NULL,                      -- JSON: the recurrence and what belongs to it
+  source TEXT,                             -- the module that declares it; NULL: made at run time
+  fired INTEGER NOT NULL DEFAULT 0,        -- occurrences that ended
+  last INTEGER,                            -- the slot of the last of them
+  missed INTEGER NOT NULL DEFAULT 0,       -- occurrences passed over since then
+  missed_ever INTEGER NOT NULL DEFAULT 0,
+  paused INTEGER,                          -- since when; likewise:
+  orphaned INTEGER,                        -- its module no longer declares it
+  PRIMARY KEY(name, key)
+) WITHOUT ROWID;
+
 CREATE TABLE nextdue_run(
   id INTEGER PRIMARY KEY,
   task INTEGER NOT NULL, name TEXT NOT NULL, key TEXT, claim INTEGER NOT NULL, scheduled_for INTEGER,

@@ -1,0 +1,68 @@
+-- Schedules: each a row in nextdue_schedule, and one in nextdue_task of the same name and key. The words in braces are
+-- explained in statements.sql. Whatever moves a due is followed by a ring.
+
+-- :name schedules_setup
+CREATE TEMP VIEW IF NOT EXISTS nextdue_declare AS
+SELECT NULL AS now, NULL AS name, NULL AS key, NULL AS queue, NULL AS priority, NULL AS args, NULL AS plan, NULL AS source, NULL AS due,
+  NULL AS slot, NULL AS remember;
+-- Whoever declares what is there already changes nothing. A schedule that is another one now begins anew: a waiting row
+-- at once, a running one with its next life.
+CREATE TEMP TRIGGER IF NOT EXISTS nextdue_declare_do INSTEAD OF INSERT ON nextdue_declare
+WHEN NOT EXISTS (
+  SELECT 1 FROM nextdue_schedule g
+    CROSS JOIN nextdue_task t ON t.name = g.name AND t.key = g.key CROSS JOIN nextdue_lane l ON l.id = t.lane
+  WHERE g.name = NEW.name AND g.key = NEW.key AND g.plan = NEW.plan AND g.source IS NEW.source AND g.orphaned IS NULL
+    AND coalesce(t.again_args, t.args) = NEW.args AND l.queue = NEW.queue AND l.priority = NEW.priority)
+BEGIN
+  INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone) VALUES (NEW.queue, NEW.name, NEW.priority, 0);
+  INSERT INTO nextdue_schedule(name, key, plan, source) VALUES (NEW.name, NEW.key, NEW.plan, NEW.source)
+    ON CONFLICT(name, key) DO UPDATE SET plan = NEW.plan, source = NEW.source, orphaned = NULL,
+      fired = CASE WHEN plan = NEW.plan THEN fired ELSE 0 END, missed = CASE WHEN plan = NEW.plan THEN missed ELSE 0 END;
+  UPDATE nextdue_task SET again_due = coalesce(NEW.due, {max}), again_args = NEW.args
+    WHERE name = NEW.name AND key = NEW.key AND token IS NOT NULL;
+  INSERT INTO nextdue_task(lane, name, due, rest, key, args, remember, created, scheduled_for, wished, gone_at)
+    SELECT l.id, NEW.name, CASE WHEN g.paused IS NULL THEN NEW.due END,
+      CASE WHEN NEW.due IS NULL THEN 'done' WHEN g.paused IS NOT NULL THEN 'held' END, NEW.key, NEW.args, NEW.remember,
+      NEW.now, NEW.slot, CASE WHEN g.paused IS NOT NULL THEN NEW.due END, CASE WHEN NEW.due IS NULL THEN {max} END
+    FROM nextdue_lane l CROSS JOIN nextdue_schedule g ON g.name = NEW.name AND g.key = NEW.key
+    WHERE l.queue = NEW.queue AND l.name = NEW.name AND l.priority = NEW.priority AND l.alone = 0
+    ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
+      lane = excluded.lane, due = excluded.due, rest = excluded.rest, args = excluded.args, created = excluded.created,
+      scheduled_for = excluded.scheduled_for, wished = excluded.wished, gone_at = excluded.gone_at, attempts = 0, crashes = 0,
+      reason = CASE WHEN excluded.rest = 'held' THEN 'paused' END, message = NULL, remember = excluded.remember
+    WHERE token IS NULL;
+END;
+CREATE TEMP VIEW IF NOT EXISTS nextdue_scheduling AS
+SELECT NULL AS now, NULL AS verb, NULL AS name, NULL AS key, NULL AS due, NULL AS slot;
+-- The row of a schedule that is paused, or that no code declares any more, is held; one that runs is when it ends.
+CREATE TEMP TRIGGER IF NOT EXISTS nextdue_scheduling_do INSTEAD OF INSERT ON nextdue_scheduling
+BEGIN
+  UPDATE nextdue_schedule SET
+    paused = CASE NEW.verb WHEN 'pause' THEN coalesce(paused, NEW.now) WHEN 'resume' THEN NULL ELSE paused END,
+    orphaned = CASE NEW.verb WHEN 'orphan' THEN coalesce(orphaned, NEW.now) ELSE orphaned END
+  WHERE name = NEW.name AND key = NEW.key;
+  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(NEW.verb = 'pause', 'paused', 'orphaned')
+  WHERE NEW.verb IN ('pause', 'orphan') AND name = NEW.name AND key = NEW.key AND token IS NULL AND due IS NOT NULL;
+  UPDATE nextdue_task SET
+    due = NEW.due, scheduled_for = NEW.slot, wished = NULL, reason = NULL, rest = CASE WHEN NEW.due IS NULL THEN 'done' END,
+    gone_at = CASE WHEN NEW.due IS NULL THEN {max} END
+  WHERE NEW.verb = 'resume' AND name = NEW.name AND key = NEW.key AND rest = 'held' AND reason = 'paused';
+  DELETE FROM nextdue_schedule WHERE NEW.verb = 'remove' AND name = NEW.name AND key = NEW.key;
+  DELETE FROM nextdue_task WHERE NEW.verb = 'remove' AND name = NEW.name AND key = NEW.key AND token IS NULL;
+END
+
+-- :name declare
+INSERT INTO nextdue_declare(now, name, key, queue, priority, args, plan, source, due, slot, remember)
+SELECT coalesce(:now, {clock}), value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+  value ->> 8, {max}
+FROM json_each(:rows)
+
+-- :name schedules
+SELECT g.name, g.key, g.plan, g.source, g.fired, g.last, g.missed, g.missed_ever, g.paused, g.orphaned,
+  t.id, t.args, coalesce(t.due, t.wished), t.scheduled_for, t.token IS NOT NULL, t.rest, t.attempts, t.reason, t.message, l.queue, l.priority
+FROM nextdue_schedule g LEFT JOIN nextdue_task t ON t.name = g.name AND t.key = g.key LEFT JOIN nextdue_lane l ON l.id = t.lane
+WHERE (:name IS NULL OR g.name = :name) AND (:key IS NULL OR g.key = :key)
+ORDER BY g.name, g.key
+
+-- :name scheduling
+INSERT INTO nextdue_scheduling(now, verb, name, key, due, slot) VALUES (coalesce(:now, {clock}), :verb, :name, :key, :due, :slot)
