@@ -17,7 +17,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
-from nextdue.schedules import Schedules, Scheduling
+from nextdue.schedules import Schedules, Scheduling, on_demand
 from nextdue.service import Hook, Service
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
@@ -25,7 +25,7 @@ from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
-from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms
+from nextdue.task import Options, Retry, RunIn, checked_key, checked_name, checked_priority, rate_ms
 from nextdue.tx import awaited
 from nextdue.upkeep import Upkeep
 
@@ -149,6 +149,7 @@ class Nextdue(Upkeep, Scheduling):
         rate: Any = None,
         aliases: Any = (),
         run_in: Any = None,
+        on_demand: Duration | None = None,
     ) -> "Task[..., Any]":
         _refuse_what_is_no_function(fn)
         if not isinstance(aliases, str | list | tuple):
@@ -165,6 +166,7 @@ class Nextdue(Upkeep, Scheduling):
             rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
             run_in=_run_in(fn, run_in),
+            period_ms=None if on_demand is None else duration_ms(on_demand, "the period of a run on demand"),
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
@@ -359,6 +361,9 @@ class Task(Generic[P, R]):
             raise BadDefinition(f"task {self.name}: give delay or due, not both")
         if on_conflict not in MODES:
             raise BadDefinition(f"task {self.name}: on_conflict must be {', '.join(MODES)}, not {on_conflict!r}")
+        period_ms = self.options.period_ms
+        if period_ms is not None and (key, remember, on_conflict) != (None, None, "ignore"):
+            raise BadDefinition(f"task {self.name} runs on demand: its keys are made of its arguments and the time")
         if key is None and (remember is not None or on_conflict != "ignore"):
             raise BadDefinition(f"task {self.name}: remember and on_conflict speak of a key; give key=...")
         if latest is not None and on_conflict != "extend":
@@ -372,13 +377,14 @@ class Task(Generic[P, R]):
             args="",
             due_ms=None if due is None else to_ms(due),
             delay_ms=0 if delay is None else duration_ms(delay, "delay"),
-            key=None if key is None else checked_name(key, "a key"),
+            key=None if key is None else checked_key(key),
             remember_ms=None if key is None else duration_ms(REMEMBER if remember is None else remember, "remember"),
             mode=on_conflict,
             latest_ms=None if latest is None else duration_ms(latest, "latest"),
             expires_ms=to_ms(expires) if isinstance(expires, datetime) else None,
             expires_in_ms=None if expires is None or isinstance(expires, datetime) else duration_ms(expires, "expires"),
             group=self._group(group),
+            period_ms=period_ms,
         )
         return Call(self.app, self.definition, put, tx)
 
@@ -420,6 +426,8 @@ class Call(Generic[P]):
     def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
         """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
         put = self._put
+        if put.period_ms is not None:
+            raise BadDefinition(f"task {put.name} runs on demand: enqueue its calls one by one")
         if put.key is not None:
             raise BadDefinition(f"task {put.name}: one key can't be held by many tasks; enqueue them one by one")
         tuples = [args if type(args) is tuple else _tuple(put.name, args) for args in calls]
@@ -441,6 +449,8 @@ class Call(Generic[P]):
 
     def _store(self, text: str, tx: Any = None) -> Handle:
         put = self._put._replace(args=text)
+        if put.period_ms is not None:
+            put = on_demand(put)
         if tx is not None:
             stored = self._app.desk.put(tx, put)
         else:
@@ -448,7 +458,8 @@ class Call(Generic[P]):
             stored = self._app.caller.put(put)
         if put.mode == "reject" and not stored.created:
             raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
-        return Handle(self._app.caller, stored.id, put.name, put.key, created=stored.created)
+        key = put.key if put.period_ms is None else None  # of a run on demand, the store has made it
+        return Handle(self._app.caller, stored.id, put.name, key, created=stored.created)
 
 
 def _keep_ms(keep_result: Any) -> int | None:

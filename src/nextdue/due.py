@@ -6,6 +6,7 @@ all the same thing: the row's next due. These functions say what that is; they r
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -71,10 +72,10 @@ def on_claim(claim: Claim) -> Settlement | None:
     )
 
 
-def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float], now: int) -> Settlement:
+def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
     """What becomes of a row whose attempt ended so: the one place where outcomes turn into dues."""
     settlement = _settled(claim, ending, options, random)
-    return settlement if claim.occurrence is None else followed(claim, settlement, random, now)
+    return settlement if claim.occurrence is None else followed(claim, settlement, random)
 
 
 def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
@@ -124,26 +125,43 @@ def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[]
             return settlement(outcome="failed", delay_ms=delay, attempts=failures)
 
 
-def followed(claim: Claim, ended: Settlement, random: Callable[[], float], now: int) -> Settlement:
-    """The same for a schedule's row: an occurrence that ended, however it ended, is followed by the next one."""
+class Next(NamedTuple):
+    """When the next occurrence of a schedule is due: at an instant, or so long after now; and its slot, if any."""
+
+    at_ms: int | None
+    in_ms: int | None
+    slot_ms: int | None
+
+
+def next_of(claim: Claim, random: Callable[[], float]) -> Next | None:
+    """What follows on a claimed occurrence when it has ended; None if it is the last."""
     assert claim.occurrence is not None
     plan = schedule.read(claim.occurrence.plan)
+    slot = schedule.following(plan, claim.scheduled_for, claim.scheduled_for + claim.occurrence.late_ms)
+    if slot is None or (plan.count is not None and claim.occurrence.fired + 1 >= plan.count):
+        return None
+    if schedule.from_end(plan):
+        return Next(None, plan.period_ms, None)
+    return Next(schedule.jittered(plan, slot, random), None, slot)
+
+
+def followed(claim: Claim, ended: Settlement, random: Callable[[], float]) -> Settlement:
+    """The same for a schedule's row: an occurrence that ended, however it ended, is followed by the next one."""
+    assert claim.occurrence is not None
     if ended.outcome in ("failed", "crashed") and ended.delay_ms is not None:
-        until = schedule.retried_until(plan, claim.scheduled_for)
+        until = schedule.retried_until(schedule.read(claim.occurrence.plan), claim.scheduled_for)
+        now = claim.scheduled_for + claim.occurrence.late_ms + (ended.ran_ms or 0)
         if until is not None and now + ended.delay_ms >= until:
             ended = msgspec.structs.replace(ended, outcome="dead", delay_ms=None)
-    slot = schedule.following(plan, claim.scheduled_for, now)
-    if slot is None or (plan.count is not None and claim.occurrence.fired + 1 >= plan.count):
-        return ended if ended.delay_ms is not None else msgspec.structs.replace(ended, forget=False, rest="done")
-    follows = partial(msgspec.structs.replace, ended if ended.delay_ms is not None else _over(ended))
-    if schedule.from_end(plan):
-        return follows(next_in_ms=plan.period_ms)
-    return follows(next_ms=schedule.jittered(plan, slot, random), slot_ms=slot)
-
-
-def _over(ended: Settlement) -> Settlement:
-    # If its schedule was removed meanwhile, nothing comes of the next occurrence and nobody needs the row.
-    return msgspec.structs.replace(ended, forget=True, rest=None, attempts=0, crashes=0, alone=False)
+    following = next_of(claim, random)
+    if ended.delay_ms is None:
+        # If its schedule was removed meanwhile, nothing comes of the next occurrence and nobody needs the row.
+        last = following is None
+        ended = msgspec.structs.replace(ended, forget=not last, rest="done" if last else None, alone=False)
+    if following is None:
+        return ended
+    at, within, slot = following
+    return msgspec.structs.replace(ended, next_ms=at, next_in_ms=within, slot_ms=slot)
 
 
 def pass_over(claim: Claim, now: int, random: Callable[[], float]) -> Settlement | None:

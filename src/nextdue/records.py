@@ -114,6 +114,8 @@ class Put(NamedTuple):
     expires_ms: int | None = None
     expires_in_ms: int | None = None
     group: str | None = None
+    period_ms: int | None = None
+    """On demand: a run at the end of the period of the wished due; `key` is that of all of them and gets a number."""
 
 
 class Serving(NamedTuple):

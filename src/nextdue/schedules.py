@@ -1,5 +1,6 @@
 """Schedules as a program sees them: declared by decorators, or put, paused and removed at run time."""
 
+import hashlib
 import logging
 import random
 import sys
@@ -13,7 +14,7 @@ from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
-from nextdue.records import Declared
+from nextdue.records import Declared, Put
 from nextdue.schedule import Missed, Plan
 from nextdue.sqlite import schedules as stored
 from nextdue.sqlite.caller import Caller
@@ -61,12 +62,12 @@ class Schedules:
     ) -> None:
         """Run a task by a Cron or an Every from now on: a schedule that no code declares, until it is removed.
 
-        key: its name among the schedules of this task; the task's name by default. One of the same key becomes this one,
-        and nothing happens if it is this one already. args, kwargs: what the task is called with.
+        key: its name among the schedules of this task; the task's name by default. One of the same key becomes this
+        one, and nothing happens if it is this one already. args, kwargs: what the task is called with.
         jitter (s): how much later than its slot an occurrence may be due, at random. starting, ending: aware datetimes
-        between which occurrences lie; count: after so many it ends. missed: what becomes of occurrences that couldn't be
-        started in time: "run_once" runs the latest of them, "skip" none, "all" each, at most the latest `missed_limit`.
-        missed_window (s): those that are later than this are passed over in any case.
+        between which occurrences lie; count: after so many it ends. missed: what becomes of occurrences that couldn't
+        be started in time: "run_once" runs the latest of them, "skip" none, "all" each, at most the latest
+        `missed_limit`. missed_window (s): those that are later than this are passed over in any case.
 
         Raises BadDefinition, BadArguments or StoreError.
         """
@@ -182,6 +183,14 @@ def _named(task: Scheduled | str, key: str | None) -> tuple[str, str]:
     return checked_name(name, "a task's name"), checked_name(name if key is None else key, "a schedule's key")
 
 
+def on_demand(put: Put) -> Put:
+    """A put of a run on demand with the key of all of them: the period and, if there are any, the arguments."""
+    assert put.period_ms is not None
+    args = "" if put.args == "[]" else "/" + hashlib.blake2b(put.args.encode(), digest_size=9).hexdigest()
+    remember = max(2 * put.period_ms, 86_400_000)
+    return put._replace(key=f"{put.period_ms / 1000:g}s{args}", remember_ms=remember)
+
+
 def home(fn: Callable[..., Any]) -> str:
     """The module of a function; of a script its file's name, under which it may be imported too."""
     module = str(getattr(fn, "__module__", "?"))
@@ -201,11 +210,11 @@ def loaded(module: str) -> bool:
     return module in sys.modules or module == script()
 
 
-def declare(store: SqliteStore, schedules: Pairs) -> bool:
+def declare(store: SqliteStore, schedules: Pairs, spread: Callable[[], float] = random.random) -> bool:
     """Bring the file's schedules in line with these; whether others must be woken."""
     if not schedules and not stored.listed(store):
         return False
-    changes = stored.declare(store, schedules, random.random, loaded)
+    changes = stored.declare(store, schedules, spread, loaded)
     for key in changes.orphaned:
         log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", key)
     return bool(changes.changed)
@@ -235,9 +244,9 @@ class Scheduling:
     ) -> Callable[[Any], Any]:
         """Run a function by a Cron or an Every: `@nd.schedule(Cron("0 3 * * *", tz="Europe/Berlin"))`.
 
-        Takes what Schedules.put() takes, and the options of task(). Decorate a task once more to give it another schedule,
-        of another key. It lives in the file from the first start of a worker; what is no longer declared is held, and
-        shown as orphaned. Raises BadDefinition, at once.
+        Takes what Schedules.put() takes, and the options of task(). Decorate a task once more to give it another
+        schedule, of another key. It lives in the file from the first start of a worker; what is no longer declared is
+        held, and shown as orphaned. Raises BadDefinition, at once.
         """
         plan = _plan(
             rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
@@ -278,3 +287,12 @@ class Scheduling:
         from nextdue.cron import Cron
 
         return self.schedule(Cron(expr, tz, day_and=day_and), **more)
+
+    def on_demand(self, period: Duration, **options: Any) -> Callable[[Any], Any]:
+        """Run a function at most once in each period, at its end, and only when it was asked for by enqueue().
+
+        `@nd.on_demand("1m")`: periods are counted in UTC from 1970. Asking again changes nothing until the run has
+        begun; what is asked for after that is another run, a period later. With arguments, those of each have runs of
+        their own. using(delay=...) or using(due=...) asks for the period of that instant. options: as for task().
+        """
+        return self.task(on_demand=period, **options)  # type: ignore[no-any-return]

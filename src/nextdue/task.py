@@ -13,6 +13,7 @@ from nextdue.errors import BadDefinition
 MAX_NAME = 200
 """The longest name of a task, a queue or a key, in characters."""
 PRIORITIES = range(-100, 101)
+MOST_PERIOD_MS = 10 * 366 * 86_400_000
 RunIn = Literal["thread", "loop", "process"]
 """Where a task runs: in a thread, as a coroutine in the event loop, or in a process of its own."""
 
@@ -120,6 +121,8 @@ class Options:
     rate_ms: int | None = None
     aliases: tuple[str, ...] = ()
     run_in: RunIn = "thread"
+    period_ms: int | None = None
+    """On demand: it is run at most once in each period of this length, and only when it was asked for."""
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a task's name")
@@ -137,6 +140,8 @@ class Options:
             raise BadDefinition(f"task {self.name}: a rate over 1,000 a second can't be kept")
         if self.time_limit_ms is not None and self.time_limit_ms < 1:
             raise BadDefinition(f"task {self.name}: the time limit must be over 0")
+        if self.period_ms is not None and not 1_000 <= self.period_ms <= MOST_PERIOD_MS:
+            raise BadDefinition(f"task {self.name}: the period of a run on demand is from one second to ten years")
         if self.run_in not in get_args(RunIn):
             raise BadDefinition(f'task {self.name}: run_in is "thread", "loop" or "process", not {self.run_in!r}')
         if self.keep_result_ms is not None and self.keep_result_ms < 1:
@@ -172,6 +177,13 @@ def checked_name(name: Any, what: str) -> str:
     if any(ord(c) < 32 or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in name):
         raise BadDefinition(f"{what} {name!r} contains control characters or lone surrogates")
     return name
+
+
+def checked_key(key: Any) -> str:
+    """`key` itself, or BadDefinition: a name that doesn't begin with what marks the rows of schedules."""
+    if checked_name(key, "a key").startswith("@"):
+        raise BadDefinition(f"a key must not begin with @, as {key!r} does: so begin the rows of schedules")
+    return str(key)
 
 
 def checked_priority(priority: int) -> int:

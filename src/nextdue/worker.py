@@ -235,7 +235,7 @@ class Worker:
         if ending.kind == "finished":  # by itself, in a transaction of its own
             self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
         else:
-            self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random, self._now))
+            self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
 
     def _request(self) -> TickRequest:
         self._ticks += 1
@@ -331,7 +331,7 @@ class Worker:
         verdict = passed or due.on_claim(claim)
         if verdict is None or verdict.delay_ms is not None or passed:
             return verdict
-        return due.followed(claim, verdict, self.random, self._now)
+        return due.followed(claim, verdict, self.random)
 
     def _renew_every(self) -> int:
         return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})

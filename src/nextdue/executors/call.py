@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import CoroutineType
 from typing import IO, Any, Protocol
 
@@ -115,6 +115,16 @@ class Context:
     def scheduled_for(self) -> datetime:
         """When it was first to run (aware, UTC); the same for all attempts."""
         return from_ms(self._claim.scheduled_for)
+
+    @property
+    def late(self) -> timedelta:
+        """How long after its time an occurrence of a schedule was taken up; zero for any other task."""
+        return timedelta(milliseconds=self._claim.occurrence.late_ms if self._claim.occurrence else 0)
+
+    @property
+    def missed(self) -> int:
+        """How many occurrences of its schedule were missed since the last one that ran; this one stands for them."""
+        return self._claim.occurrence.missed if self._claim.occurrence else 0
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far this attempt is; `nextdue ls` and `show` tell it within a few seconds.

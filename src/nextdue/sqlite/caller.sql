@@ -144,6 +144,15 @@ INSERT INTO nextdue_next VALUES (:id)
 INSERT INTO nextdue_put(now, queue, name, priority, due, delay, key, remember, args, mode, latest, expires, expires_in, grp)
 VALUES (:now, :queue, :name, :priority, :due, :delay, :key, :remember, :args, :mode, :latest, :expires, :expires_in, :grp)
 
+-- A run on demand: its key is that of all of them and the number of the period in which it is wished, at whose end it is
+-- due; but no period whose run was begun, for that may have read what the wish is about before it was there.
+-- :define number (SELECT max( coalesce(:due, coalesce(:now, {clock}) + :delay) / :period, coalesce((SELECT max(CAST(substr(t.key, length(:key) + 2) AS INTEGER)) FROM nextdue_task t WHERE t.name = :name AND t.key > :key || '/' AND t.key < :key || '0' AND t.claims > 0), -1) + 1))
+-- :name put_on_demand
+INSERT INTO nextdue_put(now, queue, name, priority, due, delay, key, remember, args, mode, latest, expires, expires_in, grp)
+SELECT :now, :queue, :name, :priority, min((n.number + 1) * :period, {max}), 0, :key || '/' || n.number, :remember, :args, 'ignore',
+  NULL, :expires, :expires_in, :grp
+FROM (SELECT {number} AS number) n
+
 -- :name kept
 SELECT id, before, ring, (SELECT rung FROM nextdue_bell) FROM nextdue_kept
 

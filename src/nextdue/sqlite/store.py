@@ -155,9 +155,10 @@ class SqliteStore:
             "expires": put.expires_ms,
             "expires_in": put.expires_in_ms,
             "grp": put.group,
+            "period": put.period_ms,
             **self.clock(),
         }
-        self._write_in_lanes("put_keyed", params, [put])
+        self._write_in_lanes("put_keyed" if put.period_ms is None else "put_on_demand", params, [put])
         id, before, ring, self._rung = self.database.read("kept", {})
         created = before is None or before == "over"
         return Stored(id, created, "waiting" if created else before), bool(ring)

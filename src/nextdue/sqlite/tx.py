@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import random
 import re
 import sqlite3
 import threading
@@ -13,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from nextdue.clock import MAX_MS
+from nextdue.due import Next, next_of
 from nextdue.errors import BadTransaction, LeaseLost, StoreBusy
 from nextdue.records import Claim, Put, Stored
 from nextdue.sqlite.alarm import Bell
@@ -216,6 +219,8 @@ def put(wire: Wire, put: Put, now: int | None) -> Stored:
     if put.key is None:
         return Stored(put_many(wire, put, f"[{put.args}]", 1, now)[0], True, "waiting")
     _make_lane(wire, put)
+    if put.period_ms is not None:
+        put = _numbered(wire, put, now)
     params = {
         **_params(put, now),
         "key": put.key,
@@ -265,6 +270,13 @@ def _params(put: Put, now: int | None) -> dict[str, Any]:
     }
 
 
+def _numbered(wire: Wire, put: Put, now: int | None) -> Put:
+    """A run on demand as a put of its period's key, as by put_on_demand."""
+    period = put.period_ms or 1
+    (number,) = wire.execute(SQL["tx_number"], {**_params(put, now), "key": put.key, "period": period})[0]
+    return put._replace(key=f"{put.key}/{number}", due_ms=min((number + 1) * period, MAX_MS), delay_ms=0, mode="ignore")
+
+
 def _make_lane(wire: Wire, put: Put) -> None:
     # Before the task, and not when it is found missing: a statement that fails may end the user's transaction.
     wire.execute(SQL["lane_add"], {"queue": put.queue, "name": put.name, "priority": put.priority})
@@ -303,9 +315,11 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     kept = {"keep_rows": finish.keep_rows, "keep": finish.result_ms}
     wire.execute(SQL["tx_run"], {**proof, **kept, "ran": finish.ran_ms, "result": finish.result})
     itself = stop is None and (finish.again_delay_ms is not None or finish.again_due_ms is not None)
-    if itself or others_due is not None:
+    if claim.occurrence is not None:
+        itself = _fired(wire, claim, finish if itself else None, others_due, proof)
+    elif itself or others_due is not None:
         delay, due = (finish.again_delay_ms, finish.again_due_ms) if itself else (None, None)
-        wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due})
+        wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due, "slot": None})
     else:
         wire.execute(SQL["tx_forget" if key is None else "tx_rest"], proof)
     if group is not None:
@@ -314,6 +328,29 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     for statement in ("tx_purge_kept", "tx_purge_runs", "tx_purge_results", "tx_purge_tasks"):
         wire.execute(SQL[statement], purge)
     return itself or others_due is not None or group is not None
+
+
+def _fired(wire: Wire, claim: Claim, again: Finish | None, declared: int | None, proof: dict[str, Any]) -> bool:
+    """The same of a schedule's row: the next occurrence follows. Whether one does.
+
+    `again` is what the task itself asked for, `declared` the due of a schedule that became another one meanwhile.
+    """
+    named = {"name": claim.name, "key": claim.key}
+    wire.execute(SQL["tx_fired"], {**named, "scheduled_for": claim.scheduled_for})
+    if not wire.execute(SQL["tx_did"], {})[0][0]:
+        wire.execute(SQL["tx_forget"], proof)
+        return False
+    if again is not None:
+        following: Next | None = Next(again.again_due_ms, again.again_delay_ms, None)
+    else:
+        following = Next(None, None, None) if declared is not None else next_of(claim, random.random)
+    if following is None:
+        wire.execute(SQL["tx_rest"], proof)
+        return False
+    at, within, slot = following
+    wire.execute(SQL["tx_again"], {**proof, "again_delay": within, "again_due": at, "slot": slot})
+    wire.execute(SQL["tx_hold"], {**proof, **named})
+    return True
 
 
 @contextmanager

@@ -61,13 +61,23 @@ UPDATE nextdue_task SET
     coalesce(again_due, {max}),
     coalesce(:again_due, {instant} + :again_delay + (:again_delay > 0), {max}), {max}),
   args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
-  token = NULL, attempts = 0, crashes = 0, scheduled_for = NULL, stop = NULL, progress = NULL,
+  token = NULL, attempts = 0, crashes = 0, scheduled_for = :slot, stop = NULL, progress = NULL,
   reason = NULL, message = NULL,
   lane = coalesce((
     SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
       ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority AND twin.alone = 0
     WHERE l.id = nextdue_task.lane), lane)
 WHERE id = :id AND token = :token
+
+-- An occurrence of a schedule has ended. Nothing changes if the schedule was removed meanwhile.
+-- :name tx_fired
+UPDATE nextdue_schedule SET fired = fired + 1, missed = 0, last = :scheduled_for WHERE name = :name AND key = :key
+
+-- A schedule that was paused, or whose code is gone, waits from now on.
+-- :name tx_hold
+UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(g.paused IS NULL, 'orphaned', 'paused')
+FROM nextdue_schedule g
+WHERE nextdue_task.id = :id AND g.name = :name AND g.key = :key AND coalesce(g.paused, g.orphaned) IS NOT NULL
 
 -- A slot of a group became free: of each lane the one that has waited longest for it is due again, as by nextdue_next.
 -- :name tx_unblock
@@ -115,6 +125,10 @@ SELECT id,
     WHEN rest = 'done' AND (gone_at <= {instant} OR :mode NOT IN ('ignore', 'reject')) THEN 'over'
     ELSE rest END
 FROM nextdue_task WHERE name = :name AND key = :key
+
+-- The number of a run on demand.
+-- :name tx_number
+SELECT {number}
 
 -- :name tx_put
 INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, expires, grp)

@@ -8,6 +8,7 @@ from nextdue.app import Nextdue
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
 from nextdue.records import Settlement
+from nextdue.schedules import declare
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
@@ -45,6 +46,7 @@ class Place:
         self._clock, self._crashes, self._only = clock, crashes, only
         self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
         self._worker: Worker | None = None
+        self._declared = 0
         self._executor: SandboxExecutor | None = None
         self._before: dict[str, Any] | None = None
 
@@ -124,9 +126,11 @@ class Place:
                 hook=self._hook,
             )
             self.crashed += len(self._worker.recovered)
-        elif options.keys() != self._worker.options.keys():
+            self._declare(self._worker.store)
+        elif options.keys() != self._worker.options.keys() or self._declared != len(self.app.schedules.declared()):
             self._worker.options = options
             self._worker.store.serve(servings(options), None)
+            self._declare(self._worker.store)
         return self._worker, self._executor
 
     def _definitions(self) -> dict[str, Definition]:
@@ -134,6 +138,12 @@ class Place:
         if self._only is None:
             return known
         return {name: d for name, d in known.items() if d.options.name == self._only}
+
+    def _declare(self, store: Any) -> None:
+        pairs = self.app.schedules.declared()
+        self._declared = len(pairs)
+        wanted = pairs if self._only is None else [pair for pair in pairs if pair[0].name == self._only]
+        declare(store, wanted, lambda: 0.0)
 
     def leave(self) -> None:
         """The worker is stopped gracefully: what it runs goes back, and no crash is counted."""

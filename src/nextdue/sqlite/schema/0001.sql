@@ -119,6 +119,8 @@ BEGIN
       THEN RAISE(ABORT, 'nextdue_tasks: name must be a text of 1 to 200 characters')
     WHEN NEW.key IS NOT NULL AND (typeof(NEW.key) <> 'text' OR length(NEW.key) NOT BETWEEN 1 AND 200)
       THEN RAISE(ABORT, 'nextdue_tasks: key must be a text of 1 to 200 characters')
+    WHEN substr(NEW.key, 1, 1) = '@'
+      THEN RAISE(ABORT, 'nextdue_tasks: key must not begin with @, as those of schedules do')
     WHEN instr(NEW.name, char(0)) OR instr(NEW.key, char(0)) OR instr(NEW.queue, char(0)) OR instr(NEW.args, char(0))
       THEN RAISE(ABORT, 'nextdue_tasks: name, key, queue and args must not contain a NUL character')
     WHEN NEW.queue IS NOT NULL AND (typeof(NEW.queue) <> 'text' OR length(NEW.queue) NOT BETWEEN 1 AND 200)
