@@ -125,11 +125,11 @@ CREATE TEMP TRIGGER nextdue_cancel_do INSTEAD OF INSERT ON nextdue_cancel
 BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome)
     SELECT id, name, key, claims, coalesce(scheduled_for, due, wished), coalesce(NEW.now, {clock}), 'cancelled'
-    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND NEW.keep_rows > 0;
-  INSERT INTO nextdue_next VALUES (NEW.id);
+    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND {plain} AND NEW.keep_rows > 0;
+  INSERT INTO nextdue_next SELECT id FROM nextdue_task WHERE id = NEW.id AND {plain};
   UPDATE nextdue_task SET
     due = NULL, rest = 'cancelled', wished = NULL, again_due = NULL, again_args = NULL, gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
-  WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL;
+  WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND {plain};
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
   -- A running one is asked to stop, and its next life is off.
   UPDATE nextdue_task SET stop = coalesce(stop, NEW.now, {clock}), again_due = NULL, again_args = NULL

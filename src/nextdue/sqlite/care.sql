@@ -1,13 +1,15 @@
 -- What people do to tasks, one or many: a page of named statements. Rules that hold for all of them:
 -- . a verb is one statement in autocommit over at most some thousand ids, so that no bulk holds the write lock for long.
 -- . the ids were found by a read before; so each verb asks again what the row is and whether it still matches.
+-- The row of a schedule is neither cancelled nor purged, but by what is done to the schedule.
+-- :define plain coalesce(substr(t.key, 1, 1) <> '@', 1)
 -- :define matches (:state IS NULL OR {state} = :state) AND (:name IS NULL OR t.name = :name) AND (:queue IS NULL OR t.lane IN (SELECT id FROM nextdue_lane WHERE queue = :queue)) AND (:key IS NULL OR t.key = :key) AND (:reason IS NULL OR t.reason = :reason) AND (:before IS NULL OR {touched} <= :before) AND (:since IS NULL OR {touched} >= :since)
--- :define wanted CASE :verb WHEN 'retry' THEN {retriable} WHEN 'run_now' THEN {waiting} WHEN 'cancel' THEN {unfinished} WHEN 'purge' THEN {purgeable} ELSE 1 END
 -- A paused task is not retried: its owner said that it shall not run. One that never failed has nothing to be retried.
--- :define retriable t.token IS NULL AND (t.rest IN ('dead', 'cancelled') OR (t.rest = 'held' AND t.reason IS NOT 'paused') OR (t.due IS NOT NULL AND (t.attempts > 0 OR t.crashes > 0)))
+-- :define retriable t.token IS NULL AND (t.rest IN ('dead', 'cancelled') OR (t.rest = 'held' AND coalesce(t.reason, '') NOT IN ('paused', 'orphaned')) OR (t.due IS NOT NULL AND (t.attempts > 0 OR t.crashes > 0)))
 -- :define waiting t.token IS NULL AND t.due IS NOT NULL
--- :define unfinished (t.rest IS NULL OR t.rest NOT IN ('done', 'cancelled'))
--- :define purgeable t.rest IN ('done', 'dead', 'cancelled')
+-- :define unfinished (t.rest IS NULL OR t.rest NOT IN ('done', 'cancelled')) AND ({plain} OR t.token IS NOT NULL)
+-- :define purgeable t.rest IN ('done', 'dead', 'cancelled') AND {plain}
+-- :define wanted CASE :verb WHEN 'retry' THEN {retriable} WHEN 'run_now' THEN {waiting} WHEN 'cancel' THEN {unfinished} WHEN 'purge' THEN {purgeable} ELSE 1 END
 -- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END
 -- The age of a task counts from here: it was put, or a run of it ended, as far as the history goes back.
 -- :define touched max(t.created, coalesce((SELECT max(r.ended) FROM nextdue_run r WHERE r.task = t.id), 0))
@@ -92,7 +94,9 @@ UPDATE nextdue_task AS t SET
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {retriable} AND {matches}
 
 -- :name care_run_now
-UPDATE nextdue_task AS t SET due = min(t.due, coalesce(:now, {clock}))
+UPDATE nextdue_task AS t SET
+  due = min(t.due, coalesce(:now, {clock})),
+  scheduled_for = CASE WHEN {plain} OR t.attempts > 0 OR t.due <= coalesce(:now, {clock}) THEN t.scheduled_for END
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {waiting} AND {matches}
 
 -- :name care_purge

@@ -18,6 +18,8 @@
 -- :define lanes (SELECT coalesce(max(id), 0) FROM nextdue_lane) + ({pauses} << 32)
 -- :define held BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
 -- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
+-- Not the row of a schedule, whose key begins with this mark: only who knows its plan can say what comes next.
+-- :define plain coalesce(substr(key, 1, 1) <> '@', 1)
 
 -- :name now
 SELECT coalesce(:now, {clock})

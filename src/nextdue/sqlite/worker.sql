@@ -6,9 +6,6 @@ INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), 
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
 
--- Not the row of a schedule, whose key begins with this mark: only who knows its plan can say what comes next.
--- :define plain coalesce(substr(key, 1, 1) <> '@', 1)
-
 -- The temporary objects of a worker's connection.
 -- :name worker_setup
 CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER);
