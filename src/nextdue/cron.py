@@ -118,6 +118,10 @@ class Cron:
         """What it says, in words."""
         return self._fields.explain()
 
+    def stored(self) -> dict[str, Any]:
+        """The fields of a schedule.Plan that say it."""
+        return {"cron": self.expr, "tz": self.tz, "day_and": self.asked_day_and}
+
     def __repr__(self) -> str:
         rule = "" if self.asked_day_and is None else f", day_and={self.asked_day_and}"
         return f"Cron({self.expr!r}, tz={self.tz!r}{rule})"

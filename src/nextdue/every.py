@@ -111,6 +111,10 @@ class Every:
                 return at * 1000 + part
             step += 1
 
+    def stored(self) -> dict[str, Any]:
+        """The fields of a schedule.Plan that say it."""
+        return {"period_ms": self.period_ms, "months": self.months, "anchor_ms": self.anchor_ms, "tz": self.tz}
+
     def __repr__(self) -> str:
         parts = [f"{self.period_ms / 1000:g}" if self.period_ms is not None else f"months={self.months}"]
         if self.anchor_ms is not None:

@@ -7,13 +7,15 @@ occurrence, so that nothing is computed from when a worker happened to look.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from nextdue.clock import from_ms
-from nextdue.cron import Cron
-from nextdue.every import Every
+
+if TYPE_CHECKING:  # whoever has no schedules needs no zones
+    from nextdue.cron import Cron
+    from nextdue.every import Every
 
 Missed = Literal["run_once", "skip", "all"]
 
@@ -50,17 +52,9 @@ class Forward(msgspec.Struct, frozen=True):
     missed: int
 
 
-def plan_of(rule: Cron | Every, **more: object) -> Plan:
+def plan_of(rule: "Cron | Every", **more: object) -> Plan:
     """The plan of a recurrence."""
-    if isinstance(rule, Cron):
-        return Plan(cron=rule.expr, tz=rule.tz, day_and=rule.asked_day_and, **more)  # type: ignore[arg-type]
-    return Plan(
-        period_ms=rule.period_ms,
-        months=rule.months,
-        anchor_ms=rule.anchor_ms,
-        tz=rule.tz,
-        **more,  # type: ignore[arg-type]
-    )
+    return Plan(**rule.stored(), **more)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=20_000)
@@ -75,8 +69,11 @@ def written(plan: Plan) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def rule_of(plan: Plan) -> Cron | Every:
+def rule_of(plan: Plan) -> "Cron | Every":
     """The recurrence of a plan. Raises BadDefinition where this machine doesn't know its zone."""
+    from nextdue.cron import Cron
+    from nextdue.every import Every
+
     if plan.cron is not None:
         return Cron(plan.cron, plan.tz or "UTC", day_and=plan.day_and)
     anchor = None if plan.anchor_ms is None else from_ms(plan.anchor_ms)
@@ -142,7 +139,7 @@ def _within(plan: Plan, slot: int | None) -> int | None:
     return None if slot is None or (plan.ending_ms is not None and slot > plan.ending_ms) else slot
 
 
-def _nth_latest(rule: Cron | Every, slot: int, until: int, n: int) -> int:
+def _nth_latest(rule: "Cron | Every", slot: int, until: int, n: int) -> int:
     """Of the occurrences from `slot` to `until` the n-th latest, by halving; `slot` if there are fewer."""
     latest = until + 1
     for _ in range(n):

@@ -10,6 +10,7 @@ from tests.plans.test_plans import plan
 
 STATEMENTS = {name: text for name, text in SQL.items() if name.startswith("tx_") and not text.startswith("PRAGMA")}
 BOUNDED = {
+    "tx_number": {"SCAN CONSTANT ROW"},
     # The lanes of one name, of which there are as many as queues and priorities it was put with.
     "tx_unblock": {"SCAN l"},
     "tx_follow": {"SCAN l"},

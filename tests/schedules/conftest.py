@@ -22,7 +22,7 @@ def seen():
 @pytest.fixture
 def app(box, tmp_path):
     """An application in the sandbox, at noon; call it again for one more on the same file, as after a deploy."""
-    made = []
+    made: list[Nextdue] = []
 
     def app(at=NOON):
         nd = Nextdue(tmp_path / "shop.db")

@@ -180,8 +180,10 @@ def test_bad_input_is_refused_when_defined(app, call, says):
 
 def test_months_keep_their_day(app, box, seen):
     nd = app()
-    nd.schedule(Every(months=1, anchor=NOON + timedelta(days=30), tz="Europe/Berlin"))(
-        (lambda f: setattr(f, "__name__", "rent") or f)(lambda ctx: seen.append(ctx.scheduled_for.day))
-    )
+
+    @nd.schedule(Every(months=1, anchor=NOON + timedelta(days=30), tz="Europe/Berlin"))
+    def rent(ctx):
+        seen.append(ctx.scheduled_for.day)
+
     box.advance(timedelta(days=160))
     assert seen == [31, 31, 28, 31, 30]

@@ -1,6 +1,7 @@
 """Runs on demand: one for each period in which one was asked for, at its end, and none else."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -38,7 +39,6 @@ def test_nothing_changed_is_nothing_run(clean, box, seen):
 
 
 def test_a_change_while_it_runs_is_covered_by_the_next_period(clean, box, seen):
-    clean.app.tasks["clean"].definition.fn
     box.takes("clean", "90s")
     clean.enqueue()
     box.advance("55s")
@@ -97,7 +97,7 @@ def test_f115_each_hour_of_both_nights_has_a_name_of_its_own(app, box, monkeypat
     monkeypatch.setenv("TZ", "Europe/Berlin")
     for day in (datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)):
         numbers = [int((day + timedelta(hours=h)).timestamp()) // 3600 for h in range(24)]
-        assert [b - a for a, b in zip(numbers, numbers[1:], strict=False)] == [1] * 23
+        assert [b - a for a, b in pairwise(numbers)] == [1] * 23
     nd = app(at=datetime(2026, 10, 25, tzinfo=UTC))
 
     @nd.on_demand("1h")

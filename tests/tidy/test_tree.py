@@ -8,7 +8,10 @@ from tests.tidy import checks
 
 TOP = Path(__file__).parents[2]
 PYPROJECT = (TOP / "pyproject.toml").read_text("utf-8")
-PURE = {f"src/nextdue/{name}.py": "" for name in ("due", "task", "codec", "records", "ports", "worker")}
+PURE = {
+    f"src/nextdue/{name}.py": ""
+    for name in ("due", "schedule", "cron", "every", "zones", "task", "codec", "records", "ports", "worker")
+}
 PAGE = "src/nextdue/sqlite/statements.sql"
 STORE = "src/nextdue/sqlite/store.py"
 
