@@ -109,10 +109,10 @@ def test_the_plans_are_the_golden_ones(store):
 
 def offences(name: str, text: str, lines: list[str]) -> list[str]:
     """Lines of a plan whose cost grows with the number of tasks or runs."""
-    aliases = {"nextdue_task", "nextdue_run"}
+    aliases = {"nextdue_task", "nextdue_run", "nextdue_schedule"}
     aliases |= {
         alias
-        for alias in re.findall(r"\bnextdue_(?:task|run)\s+(?:AS\s+)?(\w+)", text)
+        for alias in re.findall(r"\bnextdue_(?:task|run|schedule)\s+(?:AS\s+)?(\w+)", text)
         if alias not in {"WHERE", "SET", "CROSS", "ORDER", "LEFT", "JOIN", "ON"}
     }
     growing = []

@@ -16,7 +16,7 @@ CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, lease INTEGER NOT NULL, m
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
-  keep INTEGER, again INTEGER, name TEXT, grp TEXT, slot INTEGER, missed INTEGER, scheduled INTEGER);
+  keep INTEGER, again INTEGER, name TEXT, grp TEXT, slot INTEGER, missed INTEGER, scheduled INTEGER, key TEXT, was INTEGER);
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
   place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL, lease INTEGER NOT NULL);
@@ -96,10 +96,10 @@ CREATE TEMP VIEW nextdue_onward AS SELECT NULL AS one;
 CREATE TEMP TRIGGER nextdue_onward_do INSTEAD OF INSERT ON nextdue_onward
 BEGIN
   UPDATE nextdue_schedule SET
-    fired = fired + (s.missed IS NULL), last = CASE WHEN s.missed IS NULL THEN t.scheduled_for ELSE last END,
+    fired = fired + (s.missed IS NULL), last = CASE WHEN s.missed IS NULL THEN s.was ELSE last END,
     missed = coalesce(s.missed, 0), missed_ever = missed_ever + coalesce(s.missed, 0)
-  FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
-  WHERE s.scheduled AND nextdue_schedule.name = t.name AND nextdue_schedule.key = t.key;
+  FROM nextdue_settled s
+  WHERE s.scheduled AND nextdue_schedule.name = s.name AND nextdue_schedule.key = s.key;
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     SELECT l.queue, l.name, l.priority, s.alone
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id CROSS JOIN nextdue_lane l ON l.id = t.lane
@@ -190,11 +190,12 @@ BEGIN
     SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
       again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
       CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
-      coalesce(again, CASE WHEN goes_on THEN next END), name, grp, CASE WHEN again IS NULL THEN slot END, missed, goes_on
+      coalesce(again, CASE WHEN goes_on THEN next END), name, grp, CASE WHEN again IS NULL THEN slot END, missed, goes_on,
+      key, was
     FROM (SELECT *, next IS NOT NULL AND (delay IS NULL OR halted) AND EXISTS (
         SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) AS goes_on
       FROM (
-      SELECT t.id, t.token, t.name, t.grp, t.key, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
+      SELECT t.id, t.token, t.name, t.grp, t.key, t.scheduled_for AS was, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
         value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
         t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
