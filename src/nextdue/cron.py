@@ -22,7 +22,7 @@ from cronsim.cronsim import FIELD_NAMES, CronSim, CronSimError, Field
 
 from nextdue.clock import from_ms, to_ms
 from nextdue.errors import BadDefinition
-from nextdue.zones import DAY, LAST, instant, next_change, offset, repeated_until, zone
+from nextdue.zones import DAY, LAST, brief, instant, next_change, offset, repeated_until, zone
 
 NICKNAMES = {
     "@hourly": "0 * * * *",
@@ -65,8 +65,8 @@ class Cron:
 
     def __init__(self, expr: str, tz: str = "UTC", *, day_and: bool | None = None) -> None:
         if not isinstance(expr, str):
-            raise BadDefinition(f'a cron expression is a text such as "0 3 * * *", not {expr!r}')
-        self.expr, self.tz, self.asked_day_and = expr.strip(), tz, day_and
+            raise BadDefinition(f'a cron expression is a text such as "0 3 * * *", not {brief(expr)}')
+        self.expr, self.tz, self.asked_day_and = " ".join(expr.split()), tz, day_and
         self._zone = zone(tz)
         self._fields = _parsed(self.expr)
         parts = self._fields.parts
@@ -81,7 +81,7 @@ class Cron:
         )
         self._first = self._hours[0] * 3600 + self._minutes[0] * 60 + self._seconds[0]
         if not self._possible():
-            raise BadDefinition(f"cron {self.expr!r}: day-of-month, month, day-of-week: there is no such date, ever")
+            raise BadDefinition(f"cron {brief(self.expr)}: day-of-month, month, day-of-week: there is no such date, ever")
 
     def next(self, after: datetime) -> datetime | None:
         """The first occurrence after an aware datetime, as aware UTC; None if none comes before the year 9999.
@@ -273,27 +273,35 @@ def _parsed(expr: str) -> CronSim:
             "what is to be done when your program starts, call there"
         )
     if text.startswith("@"):
-        raise BadDefinition(f"cron {expr!r}: there is no such nickname; there are {', '.join(NICKNAMES)}")
+        raise BadDefinition(f"cron {brief(expr)}: there is no such nickname; there are {', '.join(NICKNAMES)}")
     parts = text.upper().split()
     if len(parts) not in (5, 6):
         raise BadDefinition(
-            f"cron {expr!r}: it has {len(parts)} fields; it needs five (minute, hour, day-of-month, month, "
+            f"cron {brief(expr)}: it has {len(parts)} fields; it needs five (minute, hour, day-of-month, month, "
             "day-of-week), or six with seconds before them"
         )
-    for field, part in zip(Field if len(parts) == 6 else list(Field)[1:], parts, strict=True):
+    for place, field in enumerate(list(Field)[-len(parts) :]):
+        part = parts[place]
         try:
             field.parse(part)
+            parts[place] = ",".join(_without_idle_step(field, term) for term in part.split(","))
         except (CronSimError, AssertionError, ValueError, RecursionError, TypeError):
             raise BadDefinition(
-                f"cron {expr!r}: {FIELD_NAMES[field]}: can't read {part!r}{_hint(part)}; "
+                f"cron {brief(expr)}: {FIELD_NAMES[field]}: can't read {brief(part)}{_hint(part)}; "
                 f"it takes *, {_ALLOWED[field]}, lists 1,2, ranges 1-5 and steps */5"
             ) from None
     try:
-        return CronSim(text, _START)
+        return CronSim(" ".join(parts), _START)
     except CronSimError:
         raise BadDefinition(
-            f"cron {expr!r}: day-of-month: none of these months has that day, so it would never happen"
+            f"cron {brief(expr)}: day-of-month: none of these months has that day, so it would never happen"
         ) from None
+
+
+def _without_idle_step(field: Field, term: str) -> str:
+    """`5-5/2` as `5`: the parser would read it as `5/2`, which goes on to the end of the field."""
+    span, step, _ = term.partition("/")
+    return span if step and "-" in span and len(field.parse(span)) == 1 else term
 
 
 def _hint(part: str) -> str:

@@ -115,8 +115,8 @@ def forward(plan: Plan, slot: int, now: int) -> Forward:
         return Forward(latest, passed)
     chosen = slot if passed < plan.limit else _nth_latest(rule, slot, until, plan.limit)
     if window is not None and now - chosen > window:
-        later = rule.next_ms(now - window - 1)
-        return Forward(_within(plan, later), rule.count_ms(slot, (later or until) - 1) + 1)
+        later = _within(plan, rule.next_ms(now - window - 1))
+        return Forward(later, passed + 1 if later is None else rule.count_ms(slot, later - 1) + 1)
     return Forward(chosen, rule.count_ms(slot, chosen - 1) + 1 if chosen > slot else 0)
 
 
@@ -131,21 +131,15 @@ def _within(plan: Plan, slot: int | None) -> int | None:
 
 def _nth_latest(rule: Cron | Every, slot: int, until: int, n: int) -> int:
     """Of the occurrences from `slot` to `until` the n-th latest, by halving; `slot` if there are fewer."""
-    latest = until + 1
-    for _ in range(n):
-        step, low = 1_000, latest - 1_000
-        while low > slot and (rule.next_ms(low) or latest) >= latest:
-            step *= 4
-            low = latest - step
-        low, high = max(low, slot), latest
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = rule.next_ms(middle)
-            if found is not None and found < latest:
-                low = found
-            else:
-                high = middle
-        latest = low
-        if latest <= slot:
-            return slot
-    return latest
+    wanted = rule.count_ms(slot, until) + 1 - n
+    if wanted <= 0:
+        return slot
+    low, high = slot, until  # it is the `wanted`-th in (low, high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        before = rule.count_ms(low, middle)
+        if before >= wanted:
+            high = middle
+        else:
+            low, wanted = middle, wanted - before
+    return high
