@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from cronsim.cronsim import FIELD_NAMES, CronSim, CronSimError, Field
+from cronsim.explain import Expression
 
 from nextdue.clock import from_ms, to_ms
 from nextdue.errors import BadDefinition
@@ -81,7 +82,9 @@ class Cron:
         )
         self._first = self._hours[0] * 3600 + self._minutes[0] * 60 + self._seconds[0]
         if not self._possible():
-            raise BadDefinition(f"cron {brief(self.expr)}: day-of-month, month, day-of-week: there is no such date, ever")
+            raise BadDefinition(
+                f"cron {brief(self.expr)}: day-of-month, month, day-of-week: there is no such date, ever"
+            )
 
     def next(self, after: datetime) -> datetime | None:
         """The first occurrence after an aware datetime, as aware UTC; None if none comes before the year 9999.
@@ -107,7 +110,7 @@ class Cron:
             shift = offset(self._zone, at)
             last = end if change is None else change - 1
             low = self._still_to_come(at) if self.fixed else at + shift + 1
-            found += self._walls(low, last + shift + 1)
+            found += self.matching(low, last + shift + 1)
             if change is not None:
                 found += self._at_change(change, shift, offset(self._zone, change))
             at = end if change is None else change
@@ -116,7 +119,36 @@ class Cron:
     @cached_property
     def words(self) -> str:
         """What it says, in words."""
-        return self._fields.explain()
+        parts = list(self._fields.parts)
+        if not self.day_and and "*" in (parts[3], parts[5]):
+            parts[3] = parts[5] = "*"  # one of them is enough, and this one is there on every day
+        said = Expression(parts)
+        said.day_and = self.day_and
+        return said.explain().replace(f"{said.day} and {said.dow}", f"{said.day} or {said.dow}")
+
+    @property
+    def rules(self) -> list[str]:
+        """How it is to be understood, where one may be in doubt, in sentences."""
+        _, _, _, day, _, weekday = self._fields.parts
+        said = []
+        if "*" not in (day, weekday) or self.asked_day_and is False:
+            if not self.day_and:
+                said.append("One of both day fields is enough: the day of the month or the day of the week.")
+            elif self.asked_day_and:
+                said.append("A day must match both its fields: the day of the month and the day of the week.")
+            else:
+                said.append("A day must match both its fields, since one of them begins with a star.")
+        if self.fixed:
+            said.append(
+                "A fixed time of the wall clock: once on each date, where the clocks repeat it the first time, "
+                "where they skip it at the end of the gap."
+            )
+        else:
+            said.append(
+                "Real time: whenever the wall clock matches, so in both passes of a repeated hour "
+                "and not in a skipped one."
+            )
+        return said
 
     def __repr__(self) -> str:
         rule = "" if self.asked_day_and is None else f", day_and={self.asked_day_and}"
@@ -169,7 +201,7 @@ class Cron:
     def _at_change(self, change: int, before: int, after: int) -> int:
         """How many occurrences there are at the very instant of a change of clocks."""
         if not self.fixed:
-            return self._walls(change + after, change + after + 1)
+            return self.matching(change + after, change + after + 1)
         low, high = change + before, change + after + 1
         wall = self._match(low)
         while wall is not None and wall < high:
@@ -181,8 +213,8 @@ class Cron:
 
     # walls that match
 
-    def _walls(self, low: int, high: int) -> int:
-        """How many walls in [low, high) match."""
+    def matching(self, low: int, high: int) -> int:
+        """How many walls in [low, high) match (see zones)."""
         first, last, found = low // DAY, high // DAY, 0
         day = self._day(first)
         while day is not None and day <= last:

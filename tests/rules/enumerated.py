@@ -10,13 +10,13 @@ from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 DAY = 86_400
-SECOND = timedelta(seconds=1)
+SECOND, ZERO = timedelta(seconds=1), timedelta(0)
 EPOCH = date(1970, 1, 1).toordinal()
 MARGIN = DAY + DAY // 4
 """What is looked at around a stretch of time, to see which times are shown first and which never."""
 RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
-MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-WEEKDAYS = "SUN MON TUE WED THU FRI SAT".split()
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 
 def _number(text: str, field: int) -> int:
@@ -101,12 +101,12 @@ class Fields:
 
 
 class Shown:
-    """What the wall clocks of a zone show at each step of [start, end), in UTC seconds: whole seconds without a zone."""
+    """What wall clocks of a zone show at each step of [start, end) in UTC seconds, as seconds without a zone."""
 
     def __init__(self, zone: str, start: int, end: int, step: int) -> None:
         tz = ZoneInfo(zone)
         self.instants = range(start, end, step)
-        self.walls = [at + round(datetime.fromtimestamp(at, tz).utcoffset() / SECOND) for at in self.instants]
+        self.walls = [at + (datetime.fromtimestamp(at, tz).utcoffset() or ZERO) // SECOND for at in self.instants]
         assert step == 1 or all(wall % 60 == 0 for wall in self.walls), f"{zone} isn't in whole minutes there"
         self.first: dict[int, int] = {}
         self.gaps = []
