@@ -53,9 +53,7 @@ def zone(name: str) -> tzinfo:
 
 def offset(tz: tzinfo, at: int) -> int:
     """By how many seconds the wall clocks of a zone are ahead of UTC at an instant."""
-    shift = datetime.fromtimestamp(at, UTC).astimezone(tz).utcoffset()
-    assert shift is not None
-    return int(shift.total_seconds())
+    return _offset_of(datetime.fromtimestamp(at, tz))
 
 
 def next_change(tz: tzinfo, after: int, until: int) -> int | None:
@@ -109,4 +107,4 @@ def days_of(year: int, month: int, day: int) -> int:
 def _offset_of(local: datetime) -> int:
     shift = local.utcoffset()
     assert shift is not None
-    return int(shift.total_seconds())
+    return shift.days * DAY + shift.seconds
