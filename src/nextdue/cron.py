@@ -60,6 +60,7 @@ class Cron:
 
     Raises BadDefinition (a ValueError) that names the field and what is wrong with it; also for dates that never come.
 
+    >>> from datetime import UTC
     >>> Cron("0 3 * * *", tz="Europe/Berlin").next(datetime(2026, 12, 1, 12, tzinfo=UTC)).isoformat()
     '2026-12-02T02:00:00+00:00'
     """
@@ -67,6 +68,8 @@ class Cron:
     def __init__(self, expr: str, tz: str = "UTC", *, day_and: bool | None = None) -> None:
         if not isinstance(expr, str):
             raise BadDefinition(f'a cron expression is a text such as "0 3 * * *", not {brief(expr)}')
+        if day_and is not None and type(day_and) is not bool:
+            raise BadDefinition(f"cron: day_and is True (both fields), False (either) or None, not {brief(day_and)}")
         self.expr, self.tz, self.asked_day_and = " ".join(expr.split()), tz, day_and
         self._zone = zone(tz)
         self._fields = _parsed(self.expr)
@@ -120,9 +123,9 @@ class Cron:
     def words(self) -> str:
         """What it says, in words."""
         parts = list(self._fields.parts)
-        if not self.day_and and "*" in (parts[3], parts[5]):
-            parts[3] = parts[5] = "*"  # one of them is enough, and this one is there on every day
         said = Expression(parts)
+        if not self.day_and and (said.day.star or said.dow.star):  # one is enough, and that one fits every day
+            said = Expression([*parts[:3], "*", parts[4], "*"])
         said.day_and = self.day_and
         return said.explain().replace(f"{said.day} and {said.dow}", f"{said.day} or {said.dow}")
 

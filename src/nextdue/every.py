@@ -24,6 +24,7 @@ class Every:
 
     Raises BadDefinition (a ValueError).
 
+    >>> from datetime import UTC
     >>> Every("30m", anchor=datetime(2026, 12, 1, tzinfo=UTC)).next(datetime(2026, 12, 1, 9, 1, tzinfo=UTC)).isoformat()
     '2026-12-01T09:30:00+00:00'
     """

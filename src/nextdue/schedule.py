@@ -130,7 +130,7 @@ def _within(plan: Plan, slot: int | None) -> int | None:
     return None if slot is None or (plan.ending_ms is not None and slot > plan.ending_ms) else slot
 
 
-def _nth(rule: Cron | Every, slot: int, until: int, n: int) -> int:
+def _nth(rule: "Cron | Every", slot: int, until: int, n: int) -> int:
     """The n-th occurrence after `slot`, which is one itself (n = 0), by halving; there are so many up to `until`."""
     if n == 0:
         return slot

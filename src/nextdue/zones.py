@@ -7,7 +7,6 @@ The data is the system's or that of the `tzdata` package (IANA), read by `zonein
 import difflib
 import reprlib
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from nextdue.errors import BadDefinition
@@ -26,7 +25,6 @@ brief = _brief.repr
 """What a user gave, in a message: its repr, cut in the middle if it is long."""
 
 
-@lru_cache(maxsize=1024)
 def zone(name: str) -> tzinfo:
     """The zone of this IANA name. Raises BadDefinition for one that isn't known, with names that look like it."""
     if not isinstance(name, str):

@@ -171,6 +171,21 @@ def test_counting_and_stepping_agree_from_any_millisecond(expr, change, data, sh
     assert cron.count_ms(after, after + length) == count
 
 
+@given(EXPRS, CHOICES)
+def test_whatever_is_valid_has_words_and_rules(expr, day_and):
+    """F013: with both day fields given, they say which rule is in force."""
+    try:
+        cron = Cron(expr, day_and=day_and)
+    except BadDefinition:
+        return
+    assert cron.words
+    day, weekday = expr.split()[2::2]
+    assert " if it's " not in cron.words or cron.day_and
+    assert " or on " not in cron.words or not cron.day_and
+    if "*" not in (day, weekday):
+        assert ("is enough" in cron.rules[0]) is not cron.day_and
+
+
 def test_no_zone_changes_its_clocks_twice_within_the_distance_that_is_probed():
     """What zones.next_change rests on: compared every half hour with every change of 25 years."""
     from nextdue.zones import next_change
@@ -213,6 +228,7 @@ def test_croniter_says_the_same_in_utc(expr, second):
     both = texts[2] == "*" or texts[4] == "*"
     start = utc("2000-01-01T00:00") + second
     assume(not re.search(r"\b(\d+)-\1\b", expr))  # to it that is the whole range
+    assume(not re.search(r"(^|,)\d/", texts[4]))  # to us `1/2` goes on to 7, which is Sunday again
     try:
         cron = Cron(expr, day_and=both)
     except BadDefinition:
