@@ -225,7 +225,10 @@ PLAIN = st.tuples(
 def test_croniter_says_the_same_in_utc(expr, second):
     """It takes `*/2` for restricted: beside another day field one of them is enough. So our rule is named."""
     texts = expr.split()
-    both = texts[2] == "*" or texts[4] == "*"
+    _, _, _, days, _, weekdays = Fields(expr).values
+    both = "*" in (texts[2], texts[4])
+    # Fields that are whole without saying `*` are now this to it, now that.
+    assume((len(days) < 31 or texts[2] == "*") and (len(weekdays) < 7 or texts[4] == "*"))
     start = utc("2000-01-01T00:00") + second
     assume(not re.search(r"\b(\d+)-\1\b", expr))  # to it that is the whole range
     assume(not re.search(r"(^|,)\d/", texts[4]))  # to us `1/2` goes on to 7, which is Sunday again
