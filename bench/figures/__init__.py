@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.figures import busy, drain, idle, kill, neighbours, putting, scale, waking
+from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, waking
 
 FIGURES = (
     *putting.FIGURES,
@@ -13,4 +13,5 @@ FIGURES = (
     *neighbours.FIGURES,
     *kill.FIGURES,
     *scale.FIGURES,
+    *calendar.FIGURES,
 )

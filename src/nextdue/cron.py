@@ -19,10 +19,11 @@ from functools import cached_property
 from typing import Any
 
 from cronsim.cronsim import FIELD_NAMES, CronSim, CronSimError, Field
+from cronsim.explain import Expression
 
 from nextdue.clock import from_ms, to_ms
 from nextdue.errors import BadDefinition
-from nextdue.zones import DAY, LAST, instant, next_change, offset, repeated_until, zone
+from nextdue.zones import DAY, LAST, brief, instant, next_change, offset, repeated_until, zone
 
 NICKNAMES = {
     "@hourly": "0 * * * *",
@@ -59,14 +60,17 @@ class Cron:
 
     Raises BadDefinition (a ValueError) that names the field and what is wrong with it; also for dates that never come.
 
+    >>> from datetime import UTC
     >>> Cron("0 3 * * *", tz="Europe/Berlin").next(datetime(2026, 12, 1, 12, tzinfo=UTC)).isoformat()
     '2026-12-02T02:00:00+00:00'
     """
 
     def __init__(self, expr: str, tz: str = "UTC", *, day_and: bool | None = None) -> None:
         if not isinstance(expr, str):
-            raise BadDefinition(f'a cron expression is a text such as "0 3 * * *", not {expr!r}')
-        self.expr, self.tz, self.asked_day_and = expr.strip(), tz, day_and
+            raise BadDefinition(f'a cron expression is a text such as "0 3 * * *", not {brief(expr)}')
+        if day_and is not None and type(day_and) is not bool:
+            raise BadDefinition(f"cron: day_and is True (both fields), False (either) or None, not {brief(day_and)}")
+        self.expr, self.tz, self.asked_day_and = " ".join(expr.split()), tz, day_and
         self._zone = zone(tz)
         self._fields = _parsed(self.expr)
         parts = self._fields.parts
@@ -81,7 +85,9 @@ class Cron:
         )
         self._first = self._hours[0] * 3600 + self._minutes[0] * 60 + self._seconds[0]
         if not self._possible():
-            raise BadDefinition(f"cron {self.expr!r}: day-of-month, month, day-of-week: there is no such date, ever")
+            raise BadDefinition(
+                f"cron {brief(self.expr)}: day-of-month, month, day-of-week: there is no such date, ever"
+            )
 
     def next(self, after: datetime) -> datetime | None:
         """The first occurrence after an aware datetime, as aware UTC; None if none comes before the year 9999.
@@ -107,7 +113,7 @@ class Cron:
             shift = offset(self._zone, at)
             last = end if change is None else change - 1
             low = self._still_to_come(at) if self.fixed else at + shift + 1
-            found += self._walls(low, last + shift + 1)
+            found += self.matching(low, last + shift + 1)
             if change is not None:
                 found += self._at_change(change, shift, offset(self._zone, change))
             at = end if change is None else change
@@ -116,7 +122,36 @@ class Cron:
     @cached_property
     def words(self) -> str:
         """What it says, in words."""
-        return self._fields.explain()
+        parts = list(self._fields.parts)
+        said = Expression(parts)
+        if not self.day_and and (said.day.star or said.dow.star):  # one is enough, and that one fits every day
+            said = Expression([*parts[:3], "*", parts[4], "*"])
+        said.day_and = self.day_and
+        return said.explain().replace(f"{said.day} and {said.dow}", f"{said.day} or {said.dow}")
+
+    @property
+    def rules(self) -> list[str]:
+        """How it is to be understood, where one may be in doubt, in sentences."""
+        _, _, _, day, _, weekday = self._fields.parts
+        said = []
+        if "*" not in (day, weekday) or self.asked_day_and is False:
+            if not self.day_and:
+                said.append("One of both day fields is enough: the day of the month or the day of the week.")
+            elif self.asked_day_and:
+                said.append("A day must match both its fields: the day of the month and the day of the week.")
+            else:
+                said.append("A day must match both its fields, since one of them begins with a star.")
+        if self.fixed:
+            said.append(
+                "A fixed time of the wall clock: once on each date, where the clocks repeat it the first time, "
+                "where they skip it at the end of the gap."
+            )
+        else:
+            said.append(
+                "Real time: whenever the wall clock matches, so in both passes of a repeated hour "
+                "and not in a skipped one."
+            )
+        return said
 
     def stored(self) -> dict[str, Any]:
         """The fields of a schedule.Plan that say it."""
@@ -173,7 +208,7 @@ class Cron:
     def _at_change(self, change: int, before: int, after: int) -> int:
         """How many occurrences there are at the very instant of a change of clocks."""
         if not self.fixed:
-            return self._walls(change + after, change + after + 1)
+            return self.matching(change + after, change + after + 1)
         low, high = change + before, change + after + 1
         wall = self._match(low)
         while wall is not None and wall < high:
@@ -185,8 +220,8 @@ class Cron:
 
     # walls that match
 
-    def _walls(self, low: int, high: int) -> int:
-        """How many walls in [low, high) match."""
+    def matching(self, low: int, high: int) -> int:
+        """How many walls in [low, high) match (see zones)."""
         first, last, found = low // DAY, high // DAY, 0
         day = self._day(first)
         while day is not None and day <= last:
@@ -277,27 +312,35 @@ def _parsed(expr: str) -> CronSim:
             "what is to be done when your program starts, call there"
         )
     if text.startswith("@"):
-        raise BadDefinition(f"cron {expr!r}: there is no such nickname; there are {', '.join(NICKNAMES)}")
+        raise BadDefinition(f"cron {brief(expr)}: there is no such nickname; there are {', '.join(NICKNAMES)}")
     parts = text.upper().split()
     if len(parts) not in (5, 6):
         raise BadDefinition(
-            f"cron {expr!r}: it has {len(parts)} fields; it needs five (minute, hour, day-of-month, month, "
+            f"cron {brief(expr)}: it has {len(parts)} fields; it needs five (minute, hour, day-of-month, month, "
             "day-of-week), or six with seconds before them"
         )
-    for field, part in zip(Field if len(parts) == 6 else list(Field)[1:], parts, strict=True):
+    for place, field in enumerate(list(Field)[-len(parts) :]):
+        part = parts[place]
         try:
             field.parse(part)
+            parts[place] = ",".join(_without_idle_step(field, term) for term in part.split(","))
         except (CronSimError, AssertionError, ValueError, RecursionError, TypeError):
             raise BadDefinition(
-                f"cron {expr!r}: {FIELD_NAMES[field]}: can't read {part!r}{_hint(part)}; "
+                f"cron {brief(expr)}: {FIELD_NAMES[field]}: can't read {brief(part)}{_hint(part)}; "
                 f"it takes *, {_ALLOWED[field]}, lists 1,2, ranges 1-5 and steps */5"
             ) from None
     try:
-        return CronSim(text, _START)
+        return CronSim(" ".join(parts), _START)
     except CronSimError:
         raise BadDefinition(
-            f"cron {expr!r}: day-of-month: none of these months has that day, so it would never happen"
+            f"cron {brief(expr)}: day-of-month: none of these months has that day, so it would never happen"
         ) from None
+
+
+def _without_idle_step(field: Field, term: str) -> str:
+    """`5-5/2` as `5`: the parser would read it as `5/2`, which goes on to the end of the field."""
+    span, step, _ = term.partition("/")
+    return span if step and "-" in span and len(field.parse(span)) == 1 else term
 
 
 def _hint(part: str) -> str:

@@ -24,6 +24,7 @@ class Every:
 
     Raises BadDefinition (a ValueError).
 
+    >>> from datetime import UTC
     >>> Every("30m", anchor=datetime(2026, 12, 1, tzinfo=UTC)).next(datetime(2026, 12, 1, 9, 1, tzinfo=UTC)).isoformat()
     '2026-12-01T09:30:00+00:00'
     """
@@ -106,8 +107,9 @@ class Every:
             if year > 9999:
                 return None
             day = min(first.day, monthrange(year, month + 1)[1])
-            at = instant(self._zone, days_of(year, month + 1, day) * DAY + wall % DAY)
-            if at is not None and at * 1000 + part > after and at >= anchor:
+            # The anchor itself is the first one, also in the second pass of a repeated hour.
+            at = instant(self._zone, days_of(year, month + 1, day) * DAY + wall % DAY) if step else anchor
+            if at is not None and at * 1000 + part > after:
                 return at * 1000 + part
             step += 1
 
@@ -116,7 +118,9 @@ class Every:
         return {"period_ms": self.period_ms, "months": self.months, "anchor_ms": self.anchor_ms, "tz": self.tz}
 
     def __repr__(self) -> str:
-        parts = [f"{self.period_ms / 1000:g}" if self.period_ms is not None else f"months={self.months}"]
+        parts = [f"months={self.months}"]
+        if self.period_ms is not None:
+            parts = [repr(self.period_ms / 1000).removesuffix(".0")]
         if self.anchor_ms is not None:
             parts.append(f"anchor={from_ms(self.anchor_ms)!r}")
         if self.tz is not None:

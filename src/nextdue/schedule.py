@@ -119,15 +119,16 @@ def forward(plan: Plan, slot: int, now: int) -> Forward:
             return Forward(slot, 0)
         return Forward(following(plan, until if passed else slot, until), passed + 1)
     if plan.missed == "run_once":
-        latest = _nth_latest(rule, slot, until, 1)
+        latest = _nth(rule, slot, until, passed)
         if window is not None and now - latest > window:
             return Forward(following(plan, latest, now), passed + 1)
         return Forward(latest, passed)
-    chosen = slot if passed < plan.limit else _nth_latest(rule, slot, until, plan.limit)
+    given_up = max(0, passed + 1 - plan.limit)
+    chosen = _nth(rule, slot, until, given_up)
     if window is not None and now - chosen > window:
-        later = rule.next_ms(now - window - 1)
-        return Forward(_within(plan, later), rule.count_ms(slot, (later or until) - 1) + 1)
-    return Forward(chosen, rule.count_ms(slot, chosen - 1) + 1 if chosen > slot else 0)
+        later = _within(plan, rule.next_ms(now - window - 1))
+        return Forward(later, passed + 1 if later is None else rule.count_ms(slot, later - 1) + 1)
+    return Forward(chosen, given_up)
 
 
 def jittered(plan: Plan, slot: int, random: Callable[[], float]) -> int:
@@ -139,23 +140,16 @@ def _within(plan: Plan, slot: int | None) -> int | None:
     return None if slot is None or (plan.ending_ms is not None and slot > plan.ending_ms) else slot
 
 
-def _nth_latest(rule: "Cron | Every", slot: int, until: int, n: int) -> int:
-    """Of the occurrences from `slot` to `until` the n-th latest, by halving; `slot` if there are fewer."""
-    latest = until + 1
-    for _ in range(n):
-        step, low = 1_000, latest - 1_000
-        while low > slot and (rule.next_ms(low) or latest) >= latest:
-            step *= 4
-            low = latest - step
-        low, high = max(low, slot), latest
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = rule.next_ms(middle)
-            if found is not None and found < latest:
-                low = found
-            else:
-                high = middle
-        latest = low
-        if latest <= slot:
-            return slot
-    return latest
+def _nth(rule: "Cron | Every", slot: int, until: int, n: int) -> int:
+    """The n-th occurrence after `slot`, which is one itself (n = 0), by halving; there are so many up to `until`."""
+    if n == 0:
+        return slot
+    low, high = slot, until  # it is the n-th in (low, high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        before = rule.count_ms(low, middle)
+        if before >= n:
+            high = middle
+        else:
+            low, n = middle, n - before
+    return high

@@ -5,8 +5,8 @@ The data is the system's or that of the `tzdata` package (IANA), read by `zonein
 """
 
 import difflib
-from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+import reprlib
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from nextdue.errors import BadDefinition
@@ -19,12 +19,18 @@ _PROBE = 6 * 3600
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - walls have no zone
 
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = 80
+brief = _brief.repr
+"""What a user gave, in a message: its repr, cut in the middle if it is long."""
 
-@lru_cache(maxsize=1024)
-def zone(name: str) -> ZoneInfo:
+
+def zone(name: str) -> tzinfo:
     """The zone of this IANA name. Raises BadDefinition for one that isn't known, with names that look like it."""
     if not isinstance(name, str):
-        raise BadDefinition(f'a zone is a name such as "Europe/Berlin", not {name!r}')
+        raise BadDefinition(f'a zone is a name such as "Europe/Berlin", not {brief(name)}')
+    if name == "UTC":
+        return UTC  # needs no data
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # not found; not a name; a directory of zones
@@ -40,17 +46,15 @@ def zone(name: str) -> ZoneInfo:
         hint = 'names are like "Europe/Berlin" or "UTC"'
     else:
         hint = "this machine has no time-zone data: install the package tzdata (UTC works without)"
-    raise BadDefinition(f"there is no time zone {name!r}; {hint}")
+    raise BadDefinition(f"there is no time zone {brief(name)}; {hint}")
 
 
-def offset(tz: ZoneInfo, at: int) -> int:
+def offset(tz: tzinfo, at: int) -> int:
     """By how many seconds the wall clocks of a zone are ahead of UTC at an instant."""
-    shift = datetime.fromtimestamp(at, UTC).astimezone(tz).utcoffset()
-    assert shift is not None
-    return int(shift.total_seconds())
+    return _offset_of(datetime.fromtimestamp(at, tz))
 
 
-def next_change(tz: ZoneInfo, after: int, until: int) -> int | None:
+def next_change(tz: tzinfo, after: int, until: int) -> int | None:
     """The first instant in (after, until] at which the offset is another one, if there is one."""
     before = offset(tz, after)
     low = after
@@ -68,7 +72,7 @@ def next_change(tz: ZoneInfo, after: int, until: int) -> int | None:
     return None
 
 
-def instant(tz: ZoneInfo, wall: int) -> int | None:
+def instant(tz: tzinfo, wall: int) -> int | None:
     """When something that happens at this wall time happens, once.
 
     In a repeated hour the first time; in a skipped one at its end. None if the zone skipped the whole date.
@@ -83,7 +87,7 @@ def instant(tz: ZoneInfo, wall: int) -> int | None:
     return None if end + first <= day and end + second >= day + DAY else end
 
 
-def repeated_until(tz: ZoneInfo, wall: int) -> int | None:
+def repeated_until(tz: tzinfo, wall: int) -> int | None:
     """If wall clocks show this twice: the wall time at which they were put back. Else None."""
     local = _EPOCH + timedelta(seconds=wall)
     first, second = (_offset_of(local.replace(tzinfo=tz, fold=fold)) for fold in (0, 1))
@@ -101,4 +105,4 @@ def days_of(year: int, month: int, day: int) -> int:
 def _offset_of(local: datetime) -> int:
     shift = local.utcoffset()
     assert shift is not None
-    return int(shift.total_seconds())
+    return shift.days * DAY + shift.seconds

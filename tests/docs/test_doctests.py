@@ -12,7 +12,9 @@ MODULES = [m.name for m in pkgutil.walk_packages(nextdue.__path__, "nextdue.") i
 WITH_EXAMPLES = {
     "nextdue.app",
     "nextdue.clock",
+    "nextdue.cron",
     "nextdue.due",
+    "nextdue.every",
     "nextdue.task",
     "nextdue.testing.clock",
     "nextdue.testing.sandbox",

@@ -22,6 +22,8 @@ tasks:
   run-now    make waiting tasks due now
   cancel     cancel tasks
   purge      remove finished tasks and old history
+schedules:
+  explain    a cron expression in words, and when it comes next
 the file:
   health     is all that is due being run? for monitoring
   check      look for broken rows
@@ -276,6 +278,27 @@ def _purge(commands: Any, name: str) -> None:
     )
 
 
+def _explain(commands: Any, name: str) -> None:
+    says = (
+        "A cron expression in words, the rules in force, when it comes next, and what becomes of it on\n"
+        "the next nights on which the clocks are changed. It needs no database."
+    )
+    parser = _command(
+        commands,
+        name,
+        "explain",
+        says,
+        "EXPR [--tz ZONE] [--day-and] [--count N] [--from TIME] [--json]",
+        'example:\n  nextdue explain "30 2 * * *" --tz Europe/Berlin --from 2026-10-24',
+    )
+    parser.add_argument("words", metavar="EXPR", nargs="+", help='five fields, six with seconds, or one like "@daily"')
+    parser.add_argument("--tz", default="UTC", metavar="ZONE", help="an IANA name like Europe/Moscow (default UTC)")
+    parser.add_argument("--day-and", action="store_true", help="a day must match both day fields")
+    parser.add_argument("--count", type=int, default=5, metavar="N", help="so many occurrences (default 5)")
+    parser.add_argument("--from", dest="start", metavar="TIME", help="those after this time (default: now)")
+    _json(parser)
+
+
 def _health(commands: Any, name: str) -> None:
     says = (
         "Is all that is due being run? Exit code 1 if not: no worker lives, or the oldest task that could\n"
@@ -368,6 +391,7 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "run-now": _run_now,
     "cancel": _cancel,
     "purge": _purge,
+    "explain": _explain,
     "health": _health,
     "check": _check,
     "doctor": _doctor,
