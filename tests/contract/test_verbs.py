@@ -191,6 +191,17 @@ def test_a_thousand_set_aside_delay_nobody(place, grp):
     assert hand.tick(slots=4).found == 0
 
 
+@pytest.mark.parametrize("grp", [None, "", "a"])
+def test_a_claim_reads_nothing_of_those_behind_it_in_its_group(place, grp):
+    """F117: as long as the limit isn't reached, nobody has to be set aside, however many wait."""
+    place.store.put([Put("mail", "default", 0, "[1]", group=grp)] * 20_000)
+    hand = place.hand({"mail": Serving(LEASE_MS, limit=9)})
+    thousands = []
+    hand.store.database.connection.set_progress_handler(lambda: thousands.append(1), 1_000)
+    assert len(hand.claim(8)) == 8
+    assert len(thousands) < 10
+
+
 @pytest.mark.parametrize("how", ["cancel", "replace", "extend", "expire"])
 def test_who_was_to_follow_and_does_not_lets_the_next_one_follow(place, how):
     """F111: nothing stays blocked by what isn't there any more."""

@@ -60,13 +60,13 @@ BEGIN
     SELECT t.id FROM (
       SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND b.name = NEW.name AND b.grp = NEW.grp
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
+        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000 * (SELECT count(*) FROM nextdue_behind))
       UNION SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND NEW.grp = '' AND b.grp IS NULL
-          AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)) u
+        WHERE NEW.grp = '' AND b.grp IS NULL AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
+          AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000 * (NEW.grp = '') * (SELECT count(*) FROM nextdue_behind))) u
       CROSS JOIN nextdue_task t ON t.id = u.id
     WHERE t.id <> NEW.id ORDER BY t.due, t.id;
   UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
