@@ -48,6 +48,7 @@ def drain_kind(side: str, kind: str, count: int, timeout_s: float = 60.0) -> Pla
     one.ready.enqueue()
     yield
     with _history() as history:
+        history.wait_for(1, 20.0)  # the settlement of the task by which its worker said that it is up
         before = history.newest()
         one.put_many(count)
         begun = time.perf_counter()
@@ -78,6 +79,7 @@ def commits(side: str, kind: str, count: int) -> Playing:
         database.execute(bodies.ORDERS)
     yield
     with _history() as history:
+        history.wait_for(1, 20.0)
         for number in range(-1, count):
             if number == 0:  # the first one made the lane
                 before = walfile.commits(records.database())
