@@ -59,6 +59,11 @@ def set_aside_without_a_limit_reached(patch):
     )
 
 
+@mutant(BUSY)
+def what_has_a_rate_claimed_ahead(patch):
+    return swapped(TICK, "OR m.limited & 1", "")
+
+
 @mutant(LATE)
 def a_rate_counts_from_the_start(patch):
     slot = "CASE WHEN excluded.tail - free < NEW.rate THEN free + NEW.rate ELSE excluded.free END"

@@ -222,14 +222,15 @@ BEGIN
 
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
-  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
-  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  -- Odd rows: 1 = has crashes, or a rate, whose slot is the start; 2 = has a limit or a rate, 4 = has expired, 8 = was
+  -- asked to stop. Of these only 2 alone is claimed ahead. An expired lease is taken only if it can be believed, and nothing
+  -- while the lanes are other ones than were opened.
   INSERT INTO nextdue_claimed(id, taken, odd, lease)
   SELECT id, taken, odd, lease FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0 OR o.limited & 1) + (o.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
@@ -238,7 +239,7 @@ BEGIN
       WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0 OR m.limited & 1) + (m.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
@@ -251,7 +252,7 @@ BEGIN
     )
     SELECT id, taken, odd, lease FROM merged
   );
-  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));
   INSERT INTO nextdue_odd SELECT NEW.token, NEW.keep_rows WHERE EXISTS (SELECT 1 FROM nextdue_claimed WHERE taken OR odd > 1);
   UPDATE nextdue_task SET
     due = min({now} + c.lease, {max}),
@@ -344,7 +345,8 @@ SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names)
 -- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
 -- :name serve
 INSERT INTO nextdue_open
-SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1, 2 * (n.value ->> 2 IS NOT NULL OR n.value ->> 3 IS NOT NULL)
+SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1,
+  CASE WHEN n.value ->> 3 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
