@@ -33,7 +33,7 @@ def mutant(weather: Weather):
 
 @mutant(ONE_GROUP)
 def a_limit_without_those_just_admitted(patch):
-    count = "r.token IS NOT NULL) >= NEW.most"
+    count = "r.token IS NOT NULL) < NEW.most"
     return swapped(TICK, count, count.replace(")", " AND r.token <> NEW.token)"))
 
 
