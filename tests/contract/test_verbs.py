@@ -191,6 +191,17 @@ def test_a_thousand_set_aside_delay_nobody(place, grp):
     assert hand.tick(slots=4).found == 0
 
 
+def test_what_has_a_limit_is_claimed_ahead_within_it_and_what_has_a_rate_is_not(place):
+    hand = place.hand({"mail": Serving(LEASE_MS, limit=3), "call": Serving(LEASE_MS, rate_ms=1_000)})
+    mails = [place.put() for _ in range(5)]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == mails[:3]
+    place.clock.advance(1)
+    late = place.put(group="b")
+    calls = [place.put("call", group=grp) for grp in "cd"]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == [late]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == calls[:1]
+
+
 @pytest.mark.parametrize("grp", [None, "", "a"])
 def test_a_claim_reads_nothing_of_those_behind_it_in_its_group(place, grp):
     """F117: as long as the limit isn't reached, nobody has to be set aside, however many wait."""
