@@ -1,9 +1,11 @@
 """A page of SQL is read as named statements."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
+import nextdue.sqlite
 from nextdue.sqlite.database import PAGES
 from nextdue.statements import load
 
@@ -44,6 +46,13 @@ def test_a_word_is_defined_once_and_used_everywhere(page):
 def test_a_name_used_twice_is_an_error(page):
     with pytest.raises(ValueError, match="two statements are called one"):
         page("-- :name one\nSELECT 1\n-- :name one\nSELECT 2\n")
+
+
+def test_no_two_pages_have_one_name():
+    """A worker's connection may have them all: the later page would change what its ticks ask."""
+    pages = sorted(p.name for p in Path(nextdue.sqlite.__file__).parent.glob("*.sql"))
+    assert {*PAGES, "restore.sql", "inspect.sql"} < set(pages)
+    load("nextdue.sqlite", *pages)
 
 
 def test_the_page_of_the_store_leaves_no_word_open():

@@ -199,7 +199,7 @@ class Held(NamedTuple):
 def held(database: Database) -> Held | None:
     """What waits for the release; None if the file isn't held."""
     _with_page(database)
-    row = database.read("held", {})
+    row = database.read("held_file", {})
     if row is None:
         return None
     params = {"now": database.read("restore_now", {})[0], "since": row[0]}
@@ -216,7 +216,7 @@ def held(database: Database) -> Held | None:
 
 def held_queues(database: Database) -> list[str]:
     """The queues that a restore has paused until the release; [] if the file isn't held."""
-    row = _with_page(database).read("held", {})
+    row = _with_page(database).read("held_file", {})
     return [] if row is None else list(json.loads(row[1]))
 
 

@@ -58,7 +58,7 @@ INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO 
 
 -- Looking at a held file.
 
--- :name held
+-- :name held_file
 SELECT value ->> 0, value -> 1 FROM nextdue_meta WHERE name = 'restored'
 
 -- :name held_overdue
