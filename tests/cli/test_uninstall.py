@@ -6,7 +6,6 @@ import pytest
 
 from nextdue.errors import StoreError
 from nextdue.sqlite import inspect
-from nextdue.statements import load
 
 
 @pytest.fixture
@@ -112,8 +111,8 @@ def test_what_leans_on_our_tables_refuses_it(used, cli, mine):
 def test_it_is_one_transaction(used, monkeypatch):
     before = objects(used)
     with used.nd.caller.use() as store:
-        sql = load("nextdue.sqlite", inspect.PAGE) | {"uninstall_meta": "DROP TABLE nosuch"}
-        store.database.sql = {**store.database.sql, **sql}
+        store.database.bring(inspect.PAGE)
+        store.database.sql = {**store.database.sql, "uninstall_meta": "DROP TABLE nosuch"}
         with pytest.raises(Exception, match="nosuch"):
             inspect.uninstall(store.database)
     assert objects(used) == before

@@ -13,6 +13,7 @@ from nextdue import effects
 from nextdue.errors import BadDefinition, NotAStore, StoreError, StoreFull, StoreReadOnly
 from nextdue.sqlite import files, forks, inspect
 from nextdue.sqlite.database import Database
+from nextdue.statements import load
 
 PAGES = 1000
 """Pages of one step, some 5 ms: between two steps signals are seen and forks may happen."""
@@ -149,13 +150,18 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.sql: dict[str, str] = {}
+        self._sql: dict[str, str] = {}
         self.connection = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, isolation_level=None)
         self.connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
 
+    def bring(self, page: str) -> bool:
+        """Have the statements of this page at hand."""
+        self._sql = load("nextdue.sqlite", page)
+        return True
+
     def rows(self, name: str, params: Any) -> list[Any]:
         """All rows of a statement."""
-        return self.connection.execute(self.sql[name], params).fetchall()
+        return self.connection.execute(self._sql[name], params).fetchall()
 
 
 def refuse_unsound(fresh: Path, source: Path, *, between: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ WAL_BYTES = 4 << 20
 """The size at which the WAL is moved into the database."""
 LOOK_EVERY = 8
 PAGES = ("statements.sql", "caller.sql", "worker.sql")
-"""The SQL of the store."""
+"""The SQL of the store; other pages are brought when they are needed."""
 
 Params = Mapping[str, Any]
 
@@ -70,6 +70,7 @@ class Database:
         self.path = path
         self.wal = files.beside(path, "-wal")
         self.sql = load("nextdue.sqlite", *PAGES)
+        self._pages: set[str] = set()
         self.waited: Callable[[float], None] = lambda ms: None
         self._pid = os.getpid()
         self._full: bool | None = None
@@ -167,6 +168,14 @@ class Database:
     def is_of_this_process(self) -> bool:
         """Whether it was opened here, and not before a fork."""
         return self._pid == os.getpid()
+
+    def bring(self, page: str) -> bool:
+        """Have the statements of one more page at hand; whether it is new here, so that its setup is yet to be run."""
+        if page in self._pages:
+            return False
+        self._pages.add(page)
+        self.sql = {**self.sql, **load("nextdue.sqlite", page)}
+        return True
 
     def script(self, name: str) -> None:
         """Run statements that touch only this connection's temporary objects."""

@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 from nextdue.sqlite import inspect
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
 PAGE = "health.sql"
 MOST = 10_001
@@ -58,7 +57,7 @@ class Health(NamedTuple):
 
 def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     """Look. `known` are the names that the application declares; None if it isn't given, then all may be known."""
-    now, last_run, ever = _rows(store, "health_facts", **store._clock())[0]
+    now, last_run, ever = _rows(store, "health_facts", **store.clock())[0]
     pauses = [(kind, word, since) for kind, word, since in _rows(store, "health_pauses")]
     stopped = {(kind, word) for kind, word, _ in pauses}
     held = _rows(store, "health_held", most=MOST)
@@ -88,7 +87,5 @@ def _why(
 
 
 def _rows(store: SqliteStore, name: str, **params: Any) -> list[Any]:
-    database = store.database
-    if name not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
-    return database.rows(name, params)
+    store.database.bring(PAGE)
+    return store.database.rows(name, params)

@@ -17,7 +17,6 @@ from nextdue.sqlite.database import Database
 from nextdue.sqlite.files import beside
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.migrate import VERSION, statements
-from nextdue.statements import load
 
 PAGE = "inspect.sql"
 FINDINGS = 50
@@ -28,7 +27,9 @@ _MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW|TRIGGER) (nextdue_\w+
 class Readable(Protocol):
     """What these functions need of a database."""
 
-    sql: dict[str, str]
+    def bring(self, page: str) -> bool:
+        """Have the statements of a page at hand."""
+        ...
 
     def rows(self, name: str, params: Mapping[str, Any]) -> list[Any]:
         """All rows of a statement."""
@@ -46,8 +47,7 @@ def objects() -> dict[str, str]:
 
 def rows(database: Readable, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
     """All rows of a statement of inspect.sql."""
-    if name not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
+    database.bring(PAGE)
     return database.rows(name, params or {})
 
 

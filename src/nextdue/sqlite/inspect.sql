@@ -1,10 +1,8 @@
 -- Read-only inspection, and the end (uninstall): a second page of named statements. No statement here is run by a
 -- worker between two tasks, so a full scan is allowed.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
--- :define max 253402300799999
 
 -- :name inspect_now
-SELECT coalesce(:now, {clock})
+SELECT {instant}
 
 -- What is due or leased, lane by lane: only the count reads more than one entry of the index, a million in 30 ms.
 -- :name backlog

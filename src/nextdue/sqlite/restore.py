@@ -198,7 +198,7 @@ class Held(NamedTuple):
 
 def held(database: Database) -> Held | None:
     """What waits for the release; None if the file isn't held."""
-    _with_page(database)
+    database.bring(PAGE)
     row = database.read("held_file", {})
     if row is None:
         return None
@@ -216,7 +216,8 @@ def held(database: Database) -> Held | None:
 
 def held_queues(database: Database) -> list[str]:
     """The queues that a restore has paused until the release; [] if the file isn't held."""
-    row = _with_page(database).read("held_file", {})
+    database.bring(PAGE)
+    row = database.read("held_file", {})
     return [] if row is None else list(json.loads(row[1]))
 
 
@@ -225,16 +226,11 @@ def release(store: SqliteStore, over_ms: int = 0) -> None:
 
     Pauses that were in the backup stay.
     """
-    database = _with_page(store.database)
+    database = store.database
+    database.bring(PAGE)
     if over_ms:
         params = {"now": store.now_ms(), "window": over_ms, "piece": PIECE}
         while database.write("release_spread", params).rowcount:
             pass
     database.script("release_setup")
     database.write("release", {})
-
-
-def _with_page(database: Database) -> Database:
-    if "release" not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
-    return database
