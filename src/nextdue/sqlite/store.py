@@ -307,12 +307,6 @@ class SqliteStore:
         row = self.database.read("key_state", {"name": name, "key": key})
         return self.get(row[0]) if row else None
 
-    def find(
-        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
-    ) -> list[TaskView]:
-        params = {"name": name, "queue": queue, "state": state, "limit": limit}
-        return [TaskView(*row) for row in self.database.rows("find", params)]
-
     def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:
         return [RunView(*row) for row in self.database.rows("runs", {"task": task, "limit": limit})]
 
