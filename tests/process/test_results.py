@@ -216,7 +216,7 @@ def test_many_threads_share_one_watch(place: Place, shop: Nextdue) -> None:
 
 def test_where_files_can_not_be_watched(place: Place, shop: Nextdue, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS: a look every second, and those who come are seen at once."""
-    monkeypatch.setattr(waiting, "make_alarm", lambda path, quiet, check_file, pause_s: PlainAlarm(path, check_file))
+    monkeypatch.setattr(waiting, "make_alarm", lambda path, quiet, check_file, pause_s: PlainAlarm(check_file))
     place.worker()
     task = shop.tasks["double"]
     other = task.using(delay=3600).enqueue(1)

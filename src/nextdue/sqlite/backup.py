@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,7 +63,7 @@ def _checked(source: Path, path: str | os.PathLike[str], overwrite: bool) -> Pat
     if target.is_dir():
         raise BadDefinition(f"{target} is a directory; give the path of a file in it, like {target / source.name}")
     real = Path(os.path.realpath(source))
-    ours = [real, *(files.beside(real, suffix) for suffix in ("-wal", "-shm", "-wake", "-owner", "-workers"))]
+    ours = [real, *(files.beside(real, suffix) for suffix in ("-wal", "-shm", *files.OURS))]
     if target in ours or (files.identity(target) or 0) == files.identity(source):
         raise BadDefinition(f"{target} belongs to the file that is backed up; give the backup another path")
     if target.exists():
@@ -89,8 +88,7 @@ def _refuse_open(path: Path) -> None:
 @contextlib.contextmanager
 def appearing(target: Path, mode: int) -> Iterator[Path]:
     """A new file that takes the name `target` when the block ends well, on disk; else it is removed."""
-    # Cut as in effects.replace: a name of the greatest length has room for the rest.
-    fresh = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    fresh = effects.temporary_beside(target)
     try:
         files.create(fresh)
         yield fresh

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from nextdue.sqlite.alarm import Bell
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
 
@@ -114,7 +114,7 @@ def apply(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen = E
     for start in range(0, len(ids), BATCH):
         done += _batch(store, verb, ids[start : start + BATCH], chosen)
     if verb != "purge" and ids:
-        ring(store)
+        ring(store.database.path)  # a row at rest is due, whatever else is due before it
     return done
 
 
@@ -136,7 +136,7 @@ def _batch(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen) -
     if verb != "cancel":
         return _write(store, f"care_{verb}", ids, chosen)
     _prepare(store.database)
-    store.database.temporary("care_cared_clear", {})
+    store.database.run("care_cared_clear", {})
     _write(store, "care_cancel", ids, chosen, keep_rows=store.keep_rows)
     cancelled, asked = store.database.read("care_cared", {})
     return int(cancelled + asked)
@@ -146,15 +146,6 @@ def _write(store: SqliteStore, name: str, ids: Sequence[int], chosen: Chosen, **
     _prepare(store.database)
     params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store.clock()}
     return store.database.write(name, params).rowcount
-
-
-def ring(store: SqliteStore) -> None:
-    """Make every idle worker look again: a row at rest is due, whatever else is due before it."""
-    bell = Bell(store.database.path)
-    try:
-        bell.ring()
-    finally:
-        bell.close()
 
 
 def listed(

@@ -182,8 +182,8 @@ class Database:
         with self.using:
             self.connection.executescript(self.sql[name])
 
-    def temporary(self, name: str, params: Params) -> None:
-        """Run one statement that writes only temporary tables."""
+    def run(self, name: str, params: Params) -> None:
+        """Run one statement that needs no lock of its own: on temporary tables, or within transaction()."""
         self._refuse_fork()
         self._patiently(self.sql[name], params)
 
@@ -212,7 +212,7 @@ class Database:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as exc:
-                if _is_busy(exc):
+                if is_busy(exc):
                     return False
                 raise self._translated(exc) from exc
             finally:
@@ -254,7 +254,7 @@ class Database:
                 (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 break
             except sqlite3.Error as exc:
-                if _is_busy(exc) and time.monotonic() - begun < WAIT_S:
+                if is_busy(exc) and time.monotonic() - begun < WAIT_S:
                     time.sleep(RETRY_S * 10)
                     continue
                 connection.close()
@@ -279,7 +279,7 @@ class Database:
                     return self.connection.execute(statement, given)
             except sqlite3.Error as exc:
                 begun = begun or time.monotonic()
-                if not _is_busy(exc) or time.monotonic() - begun > WAIT_S:
+                if not is_busy(exc) or time.monotonic() - begun > WAIT_S:
                     raise self._translated(exc) from exc
                 time.sleep(RETRY_S)
                 self.waited((time.monotonic() - begun) * 1000)
@@ -330,7 +330,7 @@ class Database:
             if frames == moved:
                 self._wal_limit = WAL_BYTES
         except sqlite3.Error as exc:
-            if _is_busy(exc):
+            if is_busy(exc):
                 self._wal_limit = size - 1  # somebody writes; the next commit looks again
         except StoreError:
             return
@@ -370,5 +370,6 @@ class Database:
         return StoreError(f"{self.path}: {exc}")
 
 
-def _is_busy(exc: sqlite3.Error) -> bool:
+def is_busy(exc: sqlite3.Error) -> bool:
+    """Whether it only says that somebody else holds a lock."""
     return (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

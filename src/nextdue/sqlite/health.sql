@@ -45,9 +45,6 @@ FROM groups g CROSS JOIN nextdue_task b ON b.id = (
   ORDER BY t.wished LIMIT 1)
 GROUP BY g.name ORDER BY g.name
 
--- :name health_pauses
-SELECT kind, word, since FROM nextdue_pause ORDER BY kind, word
-
 -- When a worker last ended a run, whether one ever lived, and the clock.
 -- :name health_facts
 SELECT {instant},

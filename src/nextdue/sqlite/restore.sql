@@ -2,9 +2,6 @@
 -- nextdue_meta's `restored` says, until it is released, that it came from a backup: [since, queues that it paused].
 -- `stores` are the ids of the store before each restore, as [id, last task]: keys derived from them stay the same.
 
--- :name restore_now
-SELECT {clock}
-
 -- What ran then was cut off: it will run again, perhaps a second time. What was to be cancelled is cancelled.
 -- :name restore_runs
 INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message, worker)

@@ -1,4 +1,4 @@
-"""The store on one SQLite file: every verb of ports.Store, each one statement of statements.sql."""
+"""The store on one SQLite file: each verb of ports.Store is a statement of caller.sql, worker.sql or statements.sql."""
 
 import os
 import socket
@@ -196,7 +196,7 @@ class SqliteStore:
             "names": _json.encode(names).decode(),
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
-        self.database.temporary("serve_limits", self._served)
+        self.database.run("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
         self.database.write("forget_rates", self.clock(), durable=False)
@@ -270,8 +270,8 @@ class SqliteStore:
         return [(s.id, s.token) for s in settlements if (s.id, s.token) not in settled]
 
     def _open_lanes(self, lanes: int) -> None:
-        self.database.temporary("serve_clear", {})
-        self.database.temporary("serve", self._served)
+        self.database.run("serve_clear", {})
+        self.database.run("serve", self._served)
         self._lanes = lanes
 
     def _saw(self, now: int) -> bool:
