@@ -251,7 +251,7 @@ def test_coroutines_wait_without_threads_of_their_own(place: Place, shop: Nextdu
     task = shop.tasks["double"]
 
     async def main() -> list[int]:
-        handles = [await task.aenqueue(n, 0.01) for n in range(100)]
+        handles = [await task.using(delay=1).aenqueue(n) for n in range(100)]  # so that they are waited for
         waits = [asyncio.ensure_future(handle.aresult(20)) for handle in handles]
         results = await asyncio.gather(*waits)
         assert await handles[0] == 0
