@@ -203,6 +203,6 @@ class Handle:
         reason = found.reason or found.state
         message = found.message or ""
         said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
-        todo = {"dead": "; put it again to start it anew", "held": "; it waits for a person"}.get(found.state, "")
+        todo = {"dead": "; retry() starts it anew", "held": "; it waits for a person"}.get(found.state, "")
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

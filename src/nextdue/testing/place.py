@@ -1,6 +1,6 @@
 """One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -56,7 +56,7 @@ class Place:
             raise BadDefinition(f"a worker on {app.path} was started in this process; stop() it before the test")
         self._before = dict(vars(app))
         caller = SandboxCaller(self.path, self._open_store, self._run_until)
-        caller.declared = app._definitions
+        caller.declared = app.definitions
         vars(app).update(
             path=self.path,
             open_store=self._open_store,
@@ -128,8 +128,8 @@ class Place:
             self._worker.store.serve(servings(options), None)
         return self._worker, self._executor
 
-    def _definitions(self) -> dict[str, Definition]:
-        known = self.app._definitions
+    def _definitions(self) -> Mapping[str, Definition]:
+        known = self.app.definitions
         if self._only is None:
             return known
         return {name: d for name, d in known.items() if d.options.name == self._only}
