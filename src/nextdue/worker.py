@@ -32,6 +32,7 @@ def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
 
 
 Hook = Callable[[Sequence[Settlement]], None]
+"""Told of each batch of settlements, once it is written."""
 
 
 class Worker:
@@ -58,6 +59,8 @@ class Worker:
         self.grace_ms, self.hook = grace_ms, hook
         self.totals: Counter[str] = Counter()
         self.stopping = False
+        self.ring = False
+        """Whether the last tick let something become due, so that neighbours must hear of it."""
         self.running: dict[tuple[int, int], Claim] = {}
         self._since: dict[tuple[int, int], int] = {}
         self._outbox: list[Settlement] = []

@@ -31,8 +31,6 @@ BOUNDED = {
     "forget_rates": {"SCAN nextdue_rate"},
     # The newest lines of the history, likewise.
     "runs": {"SCAN nextdue_run"},
-    # For people who look around: LIMIT ends the scans, unless a filter leaves nothing. No worker asks this.
-    "find": {"SCAN t", "SCAN t USING INDEX nextdue_task_blocked", "USE TEMP B-TREE FOR ORDER BY"},
 }
 """Statements that may go over a big table, and why."""
 

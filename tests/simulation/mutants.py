@@ -118,7 +118,7 @@ def leases_stolen_after_a_clock_step(patch):
     """An expired lease is believed at once."""
 
     def always(self):
-        return {"believed": 1 << 60, "expected": self._now(), **self._clock()}
+        return {"believed": 1 << 60, "expected": self._now(), **self.clock()}
 
     patch.setattr(SqliteStore, "_believed", always)
     return untouched

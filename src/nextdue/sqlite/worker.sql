@@ -1,7 +1,14 @@
--- The verbs of a worker. The words in braces are explained in statements.sql, as is how verbs are written.
+-- The verbs of a worker. The words in braces are explained in words.sql, as is how verbs are written; these are its own:
+-- :define now (SELECT now FROM nextdue_now)
+-- :define believed (SELECT believed FROM nextdue_now)
+-- By how many pauses and up to which newest lane its lanes are open.
+-- :define lanes (SELECT coalesce(max(id), 0) FROM nextdue_lane) + ({pauses} << 32)
+-- The tokens of a worker.
+-- :define held BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
+-- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
 
 -- :name enlist
-INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), :host, :pid)
+INSERT INTO nextdue_worker(started, host, pid) VALUES ({instant}, :host, :pid)
 
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
@@ -27,7 +34,7 @@ CREATE TEMP TABLE nextdue_claimed(
 CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
 CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
 BEGIN
-  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
+  UPDATE nextdue_task SET {unblocked} WHERE id IN (
     SELECT b.id FROM nextdue_lane l CROSS JOIN nextdue_task b ON b.id IN (
       SELECT n.id FROM nextdue_task n
       WHERE n.name = NEW.name AND n.grp = NEW.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
@@ -371,7 +378,7 @@ SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
+DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
 
 -- :name lanes
 SELECT {lanes}
@@ -379,27 +386,27 @@ SELECT {lanes}
 -- The nearest due of exactly the rows that a tick could claim, by kind of executor; the same of those tried alone;
 -- and the shortest lease among those that have expired but can't be believed yet.
 -- :name look
-SELECT coalesce(:now, {clock}),
+SELECT {instant},
   (SELECT json_group_object(kind, due) FROM (
     SELECT o.kind AS kind, min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) AS due
     FROM nextdue_open o WHERE NOT o.alone GROUP BY o.kind) WHERE due IS NOT NULL),
   (SELECT min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
-   WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
+   WHERE t.token IS NOT NULL AND t.due <= {instant} AND o.lease > :believed),
   {lanes},
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases
-UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
+UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_open o
 WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
-  AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
+  AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))

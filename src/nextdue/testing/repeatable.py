@@ -11,6 +11,7 @@ from typing import Any
 from nextdue.app import Task
 from nextdue.errors import BadDefinition
 from nextdue.handle import Handle
+from nextdue.sqlite import care
 from nextdue.testing.crashes import Passage
 from nextdue.testing.sandbox import Sandbox
 
@@ -118,7 +119,8 @@ class _Trials:
 
     def _files_and_tasks(self, handle: Handle) -> object:
         with self.task.app.caller.use() as store:
-            views = [view for view in store.find(limit=10_000) if view.id != handle.id]
+            others = [task.id for task in care.listed(store, care.EVERYTHING, limit=10_000) if task.id != handle.id]
+            views = [view for id in others if (view := store.get(id)) is not None]
         return {
             "files": {str(path): _content(path) for path in sorted(self._originals)},
             "tasks": sorted((v.name, str(v.args), "" if v.key is None else f"key={v.key}") for v in views),
