@@ -24,8 +24,8 @@ UNKNOWN_MS = 60_000
 PROBES = 2
 PROBE_MS = 50
 """How often and how soon dead neighbours are looked for again after the word of a death."""
-DEATHS_MS = 1_000
-"""How often they are looked for by a worker that never comes to sleep, where it would be told of a death."""
+DEATHS_EVERY = 100
+"""And every so many ticks, for a worker in a flood never comes to sleep, where it would be told of a death."""
 
 
 def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
@@ -68,7 +68,7 @@ class Worker:
         self._passed: set[str] = set()
         self._doubt = False
         self._deaths = PROBES
-        self._now = self._renewed = self._progress = self._buried = 0
+        self._now = self._renewed = self._progress = 0
         self._alone_due: int | None = None
         self._finished: deque[tuple[int, str, int]] = deque()
         self._kinds = deque(slots)
@@ -190,9 +190,8 @@ class Worker:
 
     def _bury(self) -> None:
         """Give back what dead neighbours held. One probe may come before the system let go of the lock."""
-        if self._deaths or not 0 <= self._now - self._buried < DEATHS_MS:
+        if self._deaths or self._ticks % DEATHS_EVERY == 0:
             found = self.store.bury()
-            self._buried = self._now
             self.recovered += found
             self._deaths = 0 if found else max(0, self._deaths - 1)
 
