@@ -1,7 +1,9 @@
 """What ports.Executor promises, kept by child processes."""
 
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +14,7 @@ import msgspec
 import pytest
 
 from nextdue import BadDefinition
-from nextdue.executors import process
+from nextdue.executors import offspring, process
 from nextdue.executors.process import ProcessExecutor
 from nextdue.records import Claim
 from tests.contract import chores
@@ -399,3 +401,22 @@ def test_a_child_whose_worker_died_before_it_could_look_ends(tmp_path):
     os.close(reader)
     os.close(writer)
     assert done.returncode == 1
+
+
+def test_a_child_ends_without_a_word_if_its_worker_left_something_unread(capfd):
+    """F037: then the connection is reset, which is its end as well."""
+    ours, theirs = socket.socketpair()
+    permits = os.pipe()
+    child = offspring._spawn([theirs.fileno(), permits[0]])
+    try:
+        theirs.close()
+        assert select.select([ours], [], [], 20)[0]  # it has said that it is up
+        ours.close()
+        until(lambda: len(os.listdir(f"/proc/{child.pid}/task")) == 1)  # who listened has ended
+        os.close(permits[1])
+        assert child.wait(20) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(permits[0])
+    assert capfd.readouterr().err == ""

@@ -123,7 +123,7 @@ class SimExecutor:
         self.told.add(claim)
         if claim in self.queue:
             self.queue.remove(claim)
-            self._ended.append(Ending(claim, "cancelled", ran_ms=0))
+            self._ended.append(Ending(claim, "cancelled"))
         elif claim in self.active and number_of(claim.args) % 3:
             self._heeding.add(claim)
             self.active[claim] = min(self.active[claim], self.now() + 5)

@@ -149,7 +149,7 @@ def renewal_after_the_claim(patch):
 
 @mutant
 def rows_with_crashes_claimed_ahead(patch):
-    return swapped(TICK, "DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));", "")
+    return swapped(TICK, "odd = 0 WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));", "odd = 0 WHERE 0;")
 
 
 @mutant

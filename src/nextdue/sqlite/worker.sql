@@ -241,7 +241,8 @@ BEGIN
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
   -- Odd rows: 1 = has crashes, or a rate, whose slot is the start; 2 = has a limit or a rate, 4 = has expired, 8 = was
-  -- asked to stop. Of these only 2 alone is claimed ahead. An expired lease is taken only if it can be believed, and nothing
+  -- asked to stop. Of these only 2 alone is claimed ahead, the others
+  -- are passed by. An expired lease is taken only if it can be believed, and nothing
   -- while the lanes are other ones than were opened.
   INSERT INTO nextdue_claimed(id, taken, odd, lease)
   SELECT id, taken, odd, lease FROM (
@@ -270,7 +271,7 @@ BEGIN
     )
     SELECT id, taken, odd, lease FROM merged
   );
-  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));
+  UPDATE nextdue_claimed SET id = 0, taken = 0, odd = 0 WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));
   INSERT INTO nextdue_odd SELECT NEW.token, NEW.keep_rows WHERE EXISTS (SELECT 1 FROM nextdue_claimed WHERE taken OR odd > 1);
   UPDATE nextdue_task SET
     due = min({now} + c.lease, {max}),
@@ -332,7 +333,7 @@ SELECT (SELECT now FROM nextdue_now),
       SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
-  (SELECT count(*) FROM nextdue_claimed),
+  EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
