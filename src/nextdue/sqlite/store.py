@@ -299,8 +299,11 @@ class SqliteStore:
 
     def get(self, id: int) -> TaskView | None:
         self.database.check_file()
-        row = self.database.read("get", {"id": id}) or self.database.read("get_run", {"id": id})
-        return TaskView(*row) if row else None
+        for where in ("get", "get_run", "get_result"):
+            row = self.database.read(where, {"id": id})
+            if row is not None:
+                return TaskView(*row)
+        return None
 
     def by_key(self, name: str, key: str) -> TaskView | None:
         row = self.database.read("key_state", {"name": name, "key": key})

@@ -92,8 +92,8 @@ WHERE id IN (
 -- Purge at most twice what was settled, as each settling transaction does: history by count and age, tombstones and
 -- results by their end.
 -- :name tx_purge_kept
-INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-SELECT task, result, keep FROM nextdue_run WHERE id <= {doomed} AND keep > {instant} AND result IS NOT NULL ORDER BY id
+INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+SELECT task, name, key, result, keep FROM nextdue_run WHERE id <= {doomed} AND keep > {instant} AND result IS NOT NULL ORDER BY id
 
 -- :name tx_purge_runs
 DELETE FROM nextdue_run WHERE id <= {doomed}

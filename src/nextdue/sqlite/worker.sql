@@ -201,8 +201,8 @@ BEGIN
     SELECT max(id) FROM (
       SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
     WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
-  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-    SELECT task, result, keep FROM nextdue_run
+  INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+    SELECT task, name, key, result, keep FROM nextdue_run
     WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
   DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
   DELETE FROM nextdue_result WHERE task IN (

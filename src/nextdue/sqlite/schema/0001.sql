@@ -78,7 +78,9 @@ CREATE TABLE nextdue_run(
 CREATE INDEX nextdue_run_task ON nextdue_run(task);
 
 -- Results that outlive their line of the history.
-CREATE TABLE nextdue_result(task INTEGER PRIMARY KEY, result TEXT NOT NULL, keep INTEGER NOT NULL);
+CREATE TABLE nextdue_result(
+  task INTEGER PRIMARY KEY, name TEXT NOT NULL, key TEXT, result TEXT NOT NULL, keep INTEGER NOT NULL
+);
 CREATE INDEX nextdue_result_keep ON nextdue_result(keep);
 
 -- What any program with SQL may read and, through the trigger, write.
