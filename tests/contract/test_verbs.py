@@ -258,6 +258,30 @@ def test_a_rate_does_not_wait_for_a_clock_that_was_set_back(place):
     assert place.store.get(late[1]).due == place.clock.now() + 1_000
 
 
+@pytest.mark.parametrize("gone", [slice(1, 6), slice(3, 6)])
+def test_the_last_slots_are_given_anew_when_their_tasks_are_cancelled(place, gone):
+    hand, start = place.hand(RATED), place.clock.now()
+    ids = [place.put(group="") for _ in range(6)]
+    hand.claim()
+    for id in ids[gone]:
+        place.store.cancel(id)
+    new = [place.put(group="", delay_ms=200) for _ in range(2)]
+    place.clock.advance(201)
+    hand.claim()
+    first = 1_000 * gone.start
+    assert [place.store.get(id).due - start for id in new] == [first, first + 1_000]
+
+
+def test_a_slot_of_a_cancelled_task_between_others_stays_unused(place):
+    hand, start = place.hand(RATED), place.clock.now()
+    ids = [place.put(group="") for _ in range(4)]
+    hand.claim()
+    place.store.cancel(ids[1])
+    new = place.put(group="")
+    hand.claim()
+    assert [place.store.get(id).due - start for id in (ids[2], ids[3], new)] == [2_000, 3_000, 4_000]
+
+
 # tick: expiry
 
 

@@ -37,7 +37,7 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
             return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
         case "waiting":
             said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
-            return said + _waiting(where, store, view, now)
+            return said + _waiting(where, store, view, now) + _rated(sight)
         case "running":
             return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
         case "held" if view.reason == "paused":
@@ -94,6 +94,10 @@ def _expiry(sight: Sight, now: int) -> list[str]:
     if sight.expires <= now:
         return [f"It expired at {shown(sight.expires)}: whoever claims it records that instead of running it."]
     return [f"It expires at {shown(sight.expires)}, {relative(sight.expires, now)}: after that it isn't started."]
+
+
+def _rated(sight: Sight) -> list[str]:
+    return ["Its rate allows no earlier start, so `nextdue run-now` would leave it as it is."] if sight.rated else []
 
 
 def _stopping(sight: Sight, now: int) -> list[str]:

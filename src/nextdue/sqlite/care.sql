@@ -5,7 +5,10 @@
 -- :define wanted CASE :verb WHEN 'retry' THEN {retriable} WHEN 'run_now' THEN {waiting} WHEN 'cancel' THEN {unfinished} WHEN 'purge' THEN {purgeable} ELSE 1 END
 -- A paused task is not retried: its owner said that it shall not run. One that never failed has nothing to be retried.
 -- :define retriable t.token IS NULL AND (t.rest IN ('dead', 'cancelled') OR (t.rest = 'held' AND t.reason IS NOT 'paused') OR (t.due IS NOT NULL AND (t.attempts > 0 OR t.crashes > 0)))
--- :define waiting t.token IS NULL AND t.due IS NOT NULL
+-- :define waiting t.token IS NULL AND t.due IS NOT NULL AND NOT {rated}
+-- Hurrying makes nothing later. While the starts of its group are given away for longer than it has to wait, it would give
+-- up the slot that it has, and get one behind all others.
+-- :define rated (t.due > coalesce(:now, {clock}) AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = coalesce(t.grp, '') AND t.due <= r.tail))
 -- :define unfinished (t.rest IS NULL OR t.rest NOT IN ('done', 'cancelled'))
 -- :define purgeable t.rest IN ('done', 'dead', 'cancelled')
 -- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END
@@ -76,7 +79,8 @@ ORDER BY r.id DESC LIMIT :limit
 -- :name care_sight
 SELECT 1, t.rest, t.wished, t.progress, t.stop, t.expires, t.grp,
   (SELECT since FROM nextdue_pause WHERE kind = 'queue' AND word = l.queue),
-  (SELECT since FROM nextdue_pause WHERE kind = 'name' AND word = t.name)
+  (SELECT since FROM nextdue_pause WHERE kind = 'name' AND word = t.name),
+  t.token IS NULL AND coalesce({rated}, 0)
 FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane WHERE t.id = :id
 
 -- A new life of the same row. An end of its time that has passed is lifted: a person wants it to run all the same.
@@ -86,8 +90,8 @@ UPDATE nextdue_task AS t SET
     SELECT plain.id FROM nextdue_lane l CROSS JOIN nextdue_lane plain
       ON plain.queue = l.queue AND plain.name = l.name AND plain.priority = l.priority AND plain.alone = 0
     WHERE l.id = t.lane), t.lane),
-  due = coalesce(:now, {clock}), rest = NULL, attempts = 0, crashes = 0, gone_at = NULL, wished = NULL, stop = NULL,
-  progress = NULL, reason = NULL, message = NULL,
+  due = CASE WHEN {rated} THEN t.due ELSE coalesce(:now, {clock}) END, rest = NULL, attempts = 0, crashes = 0, gone_at = NULL, wished = NULL,
+  stop = NULL, progress = NULL, reason = NULL, message = NULL,
   expires = CASE WHEN t.expires > coalesce(:now, {clock}) THEN t.expires END
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {retriable} AND {matches}
 
@@ -130,8 +134,7 @@ SELECT count(*) FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.val
 WHERE t.rest = 'done' AND t.gone_at > coalesce(:now, {clock})
 
 -- Lines of the history. A result that is to be kept longer than the line stays.
--- :define line (:state IS NULL OR r.outcome = :state) AND (:name IS NULL OR r.name = :name) AND (:key IS NULL OR r.key = :key) AND (:reason IS NULL OR r.reason = :reason) AND r.ended <= :before AND (:since IS NULL OR r.ended >= :since) AND (r.keep IS NULL OR r.keep <= coalesce(:now, {instant}))
--- :define instant CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
+-- :define line (:state IS NULL OR r.outcome = :state) AND (:name IS NULL OR r.name = :name) AND (:key IS NULL OR r.key = :key) AND (:reason IS NULL OR r.reason = :reason) AND r.ended <= :before AND (:since IS NULL OR r.ended >= :since) AND (r.keep IS NULL OR r.keep <= coalesce(:now, {clock}))
 -- :name care_lines
 SELECT r.id FROM nextdue_run r WHERE r.id > :after AND {line} ORDER BY r.id LIMIT :limit
 

@@ -199,7 +199,7 @@ class SqliteStore:
         self.database.temporary("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self._clock(), durable=False)
+        self.database.write("forget_rates", self._served | self._clock(), durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:

@@ -52,6 +52,12 @@ BEGIN
   -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
   UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
   DELETE FROM nextdue_behind;
+  -- What had the last slots may have been cancelled: they are given out again.
+  UPDATE nextdue_rate SET tail = coalesce((
+    SELECT max(t.due) FROM nextdue_task t
+    WHERE t.name = NEW.name AND t.grp = NEW.grp AND t.due > {now} AND t.due <= nextdue_rate.tail AND t.token IS NULL),
+    free - NEW.rate)
+  WHERE NEW.rate IS NOT NULL AND name = NEW.name AND grp = NEW.grp AND tail > {now};
   INSERT INTO nextdue_behind(id) SELECT NEW.id
     WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
       OR (NEW.rate IS NOT NULL AND EXISTS (
@@ -350,8 +356,8 @@ WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more:
--- no rate is slower than one a day.
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more: their
+-- task has none now, or they are older than the slowest rate, one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
@@ -359,6 +365,7 @@ WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_eac
 
 -- :name forget_rates
 DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
+  OR name IN (SELECT key FROM json_each(:names) WHERE value ->> 3 IS NULL)
 
 -- :name lanes
 SELECT {lanes}
