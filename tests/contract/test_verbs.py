@@ -3,6 +3,8 @@
 import pytest
 
 from nextdue.records import Put, Serving
+from nextdue.sqlite import tx
+from nextdue.sqlite.tx import Finish
 from tests.contract.places import LEASE_MS, again, at_rest, done
 
 KEYED = Put("mail", "default", 0, "[1]", key="k", remember_ms=10_000)
@@ -24,6 +26,16 @@ def row(place, id, *columns):
 
 def outcomes(place, id):
     return [run.outcome for run in place.store.runs(task=id)][::-1]
+
+
+class Plain:
+    """The place's own connection, as tx.Wire."""
+
+    def __init__(self, place):
+        self.connection = place.store.database.connection
+
+    def execute(self, sql, params):
+        return self.connection.execute(sql, params).fetchall()
 
 
 def buried(place, hand):
@@ -231,6 +243,71 @@ def test_who_buries_needs_not_know_the_limit(place):
     dead.die()
     stranger.store.bury()
     assert [claim.id for claim in alive.claim()] == [3]
+
+
+@pytest.mark.parametrize("mode", ["replace", "earliest", "extend"])
+@pytest.mark.parametrize("aside", [False, True])
+def test_new_arguments_count_in_their_own_group(place, mode, aside):
+    """What waits changes over at once: the old group lets the next one go, the new one may have room."""
+    hand = place.hand(LIMITED)
+    place.put(group="a", due_ms=0)
+    if not aside:
+        hand.claim()
+    first, _ = put(place, group="a")
+    behind = place.put(group="a")
+    hand.claim()
+    assert row(place, first.id, "rest") == row(place, behind, "rest") == "blocked"
+    if not aside:
+        hand.tick([done(claim) for claim in hand.held.values()])
+        assert (row(place, first.id, "rest"), row(place, behind, "rest")) == (None, "blocked")
+    answer, ring = put(place, mode=mode, group="b", args="[2]")
+    assert (answer.state, ring) == ("waiting", True)
+    assert row(place, first.id, "grp", "rest", "wished") == ("b", None, None)
+    assert {claim.id for claim in hand.claim()} == ({first.id} if aside else {first.id, behind})
+
+
+@pytest.mark.parametrize("end", ["done", "dead", "expired", "finished"])
+def test_a_next_life_counts_in_its_own_group(place, end):
+    """While it runs it counts in the old one, which lets the next one go when it ends."""
+    hand = place.hand(LIMITED)
+    first, _ = put(place, group="a")
+    (claim,) = hand.claim()
+    behind = place.put(group="a")
+    hand.claim()
+    put(place, mode="again", group="b", args="[2]", expires_in_ms=1_000)
+    assert row(place, first.id, "grp", "again_grp") == ("a", "b")
+    if end == "done":
+        hand.tick([done(claim, forget=False, rest="done")])
+    elif end == "dead":
+        place.store.cancel(first.id)
+        put(place, mode="again", group="b", args="[2]")
+        hand = buried(place, hand)
+    elif end == "expired":
+        hand.store.lives.forget(hand.id)
+        hand.die()
+        hand = place.hand(LIMITED)
+        hand.claim()
+        place.clock.advance(LEASE_MS)
+        hand.claim()
+    else:
+        tx.settle(Plain(place), claim, Finish(5, now_ms=place.clock.now()))
+    assert row(place, first.id, "args", "grp", "rest", "token") == ("[2]", "b", None, None)
+    assert row(place, behind, "rest", "token") == (None, None)
+
+
+def test_a_keyed_task_keeps_its_slot_when_it_is_asked_for_again(place):
+    """Whoever asks for it again and again would put it off for ever."""
+    hand, start = place.hand(RATED), place.clock.now()
+    place.put(group="")
+    first, _ = put(place, group="")
+    other = place.put(group="")
+    hand.claim()
+    for mode in ("replace", "earliest", "again", "ignore"):
+        put(place, mode=mode, group="")
+        hand.claim()
+        assert [row(place, id, "due") - start for id in (first.id, other)] == [1_000, 2_000]
+    put(place, mode="replace", group="", delay_ms=5_000)
+    assert row(place, first.id, "due") - start == 5_001
 
 
 # tick: rates

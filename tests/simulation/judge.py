@@ -11,7 +11,7 @@ from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending, Mode, Put
 from nextdue.testing import FakeClock
-from tests.simulation.groups import LIMITS, NAMES, Groups
+from tests.simulation.groups import LIMITS, NAMES, RATES, Groups
 
 CHANGING: tuple[Mode, ...] = ("replace", "earliest", "extend", "again")
 """The modes of a put that change a task which holds the key."""
@@ -40,6 +40,7 @@ class Row(NamedTuple):
     expires: int | None
     grp: str | None
     stop: int | None
+    again_grp: str | None
 
 
 FIELDS = Row._fields
@@ -201,6 +202,7 @@ class Judge:
         old, new = c.old, c.new
         assert (new.due, new.args, new.rest) == (old.again_due, old.again_args, None), "a wish was lost"
         assert (new.attempts, new.crashes, new.again_due, new.again_args) == (0, 0, None, None)
+        assert new.grp == old.again_grp, "a next life in another group than it was asked for"
 
     def _ended(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new, now = c.old, c.new, self.clock.now()
@@ -289,7 +291,7 @@ class Judge:
     def _changed_while_running(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new = c.old, c.new
         if verb == "put":
-            wish: dict[str, Any] = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0}
+            wish: dict[str, Any] = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0, "again_grp": 0}
             assert old._replace(**wish) == new._replace(**wish), "a running row was changed by another than its owner"
             put = self._put(c, new.again_args)
             due, latest = self._due_of(put), old.latest
@@ -297,7 +299,7 @@ class Judge:
                 latest = None if put.latest_ms is None else self.clock.now() + put.latest_ms
             before, bound = due if old.again_due is None else old.again_due, MAX_MS if latest is None else latest
             assert new.again_due == self._joined(put, due, before, bound), "the wish isn't due as its mode says"
-            assert new.latest == latest
+            assert (new.latest, new.again_grp) == (latest, put.group)
         elif verb == "cancel":
             asked: dict[str, Any] = {"stop": 0, "again_due": None, "again_args": None}
             assert old._replace(**asked) == new._replace(**asked), "a running row was changed by another than its owner"
@@ -317,6 +319,16 @@ class Judge:
         assert found, "arguments that nobody gave"
         assert found[0].mode in CHANGING or c.new.rest is None
         return found[0]
+
+    def _keeps_slot(self, c: Change, put: Put) -> bool:
+        """Whether it stays where it is because its rate allows no earlier start."""
+        earlier = c.old.due is not None and self._due_of(put) < c.old.due
+        return earlier and c.name in RATES and c.old.grp == put.group and c.new.due == c.old.due
+
+    def _has_slot(self, c: Change, put: Put) -> bool:
+        """Whether a slot is its own, which an earlier due would lose."""
+        slot = self.groups.slots[c.name, c.old.grp or ""].get(c.id)
+        return slot is not None and c.old.grp == put.group and self.clock.now() < slot and self._due_of(put) < slot
 
     def _due_of(self, put: Put) -> int:
         return self.clock.now() + put.delay_ms + (put.delay_ms > 0) if put.due_ms is None else put.due_ms
@@ -371,8 +383,12 @@ class Judge:
             assert put.mode in ("replace", "earliest", "extend"), "a key in use was overwritten"
             latest = MAX_MS if old.latest is None else max(old.latest, before)
             expected = self._joined(put, self._due_of(put), before, latest)
-            assert (new.due if old.due is not None else new.wished) == expected, "not due as its mode says"
-            assert (new.rest, new.again_due, new.claims) == (old.rest, None, old.claims)
+            free = old.due is not None or old.grp != put.group
+            at = new.due if free else new.wished
+            assert at == expected or self._keeps_slot(c, put), "not due as its mode says"
+            assert at == before or not self._has_slot(c, put), "gave up the slot of its rate"
+            assert (new.rest, new.again_due, new.claims) == (None if free else old.rest, None, old.claims)
+            assert new.grp == put.group, "counted in another group than it was asked for"
             return
         ended = old.rest == "done" and ((old.gone_at is not None and old.gone_at <= now) or put.mode in CHANGING)
         assert old.rest in ("dead", "cancelled") or ended, "a key in use was overwritten"

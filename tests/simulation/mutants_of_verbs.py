@@ -15,6 +15,7 @@ ONE_KEY = Weather(puts=90, names=("mail",), keys=1, long_every=4)
 ONE_KEY_AND_STOPS = Weather(puts=120, names=("mail",), keys=1, long_every=4, stop=0.1)
 SLOW = Weather(puts=120, names=("rated",), groups=("a",), long_every=4)
 ONE_KEY_AND_DEATHS = Weather(puts=120, names=("mail",), keys=1, long_every=4, crash=0.04)
+ONE_LIMITED_KEY = Weather(puts=120, names=("shard",), keys=1, long_every=4)
 RESTS = Weather(puts=90, rests=6)
 LONG_RESTS = Weather(puts=60, rests=10, long_every=5)
 
@@ -153,6 +154,21 @@ def what_runs_is_not_renewed_in_a_pause(patch):
 @mutant(ONE_KEY)
 def a_wish_touches_what_runs(patch):
     return swapped(PUT, "again_args = NEW.args, expires", "args = NEW.args, again_args = NEW.args, expires")
+
+
+@mutant(ONE_LIMITED_KEY)
+def new_arguments_stay_in_the_old_group(patch):
+    return swapped(PUT, "grp = NEW.grp,\n    lane", "lane")
+
+
+@mutant(ONE_LIMITED_KEY)
+def a_next_life_stays_in_the_old_group(patch):
+    return swapped(TICK, "grp = CASE WHEN s.again IS NULL THEN nextdue_task.grp ELSE again_grp END,", "")
+
+
+@mutant(Weather(puts=120, names=("rated",), keys=1, groups=("a",), long_every=4))
+def asked_for_again_a_slot_is_lost(patch):
+    return swapped(PUT, "AND t.due <= r.tail) THEN t.due", "AND 0) THEN t.due")
 
 
 @mutant(BUSY)

@@ -117,6 +117,7 @@ BEGIN
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
     scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END,
     args = CASE WHEN s.again IS NULL THEN args ELSE again_args END,
+    grp = CASE WHEN s.again IS NULL THEN nextdue_task.grp ELSE again_grp END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
@@ -126,6 +127,7 @@ BEGIN
 END;
 
 -- What was claimed and isn't simply run: leases taken over, and odd ones.
+CREATE TEMP TABLE nextdue_left(name TEXT NOT NULL, grp TEXT NOT NULL);
 CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
 CREATE TEMP TRIGGER nextdue_odd_do INSTEAD OF INSERT ON nextdue_odd
 BEGIN
@@ -143,18 +145,21 @@ BEGIN
       CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_left;
+  INSERT INTO nextdue_left
+    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
     message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
   FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
-  INSERT INTO nextdue_freed
-    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
-    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
+  INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
   DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
   INSERT INTO nextdue_admit
@@ -286,6 +291,7 @@ BEGIN
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN 'cancelled' END, args = coalesce(again_args, args),
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     gone_at = CASE WHEN again_due IS NULL THEN min({now} + coalesce(remember, 0), {max}) END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
