@@ -324,6 +324,48 @@ def test_starts_keep_their_distance_and_those_too_early_get_the_next_slots(place
     assert [claim.id for claim in hand.claim()] == [ids[2]]
 
 
+def taken_over(place, served):
+    """Two tasks whose worker is gone without a trace, beside another worker, which has one more; their leases end."""
+    lost, hand = place.hand(served), place.hand(served)
+    ids = [place.put(group="") for _ in range(2)]
+    for _ in ids:
+        lost.claim()
+        place.clock.advance(1_000)
+    hand.store.look(hand.id)
+    lost.store.lives.forget(lost.id)
+    lost.die()
+    place.clock.advance(LEASE_MS)
+    return ids, hand
+
+
+def test_a_lease_that_is_taken_over_is_a_start_that_keeps_its_distance(place):
+    ids, hand = taken_over(place, RATED)
+    now = place.clock.now()
+    (claim,) = hand.claim()
+    assert (claim.id, claim.crashes) == (ids[0], 1)
+    assert row(place, ids[1], "due", "rest", "token", "crashes") == (now + 1_000, None, None, 1)
+    assert outcomes(place, ids[1]) == ["crashed"]
+    place.clock.advance(1_000)
+    assert [(c.id, c.crashes, c.claims) for c in hand.claim()] == [(ids[1], 1, 2)]
+
+
+def test_a_lease_that_is_taken_over_counts_once_for_its_limit(place):
+    """A lower limit holds for it too, and whoever it kept waiting comes when there is room."""
+    ids, hand = taken_over(place, {"mail": Serving(LEASE_MS, limit=2)})
+    behind = place.put(group="", due_ms=0)
+    assert {claim.id for claim in hand.claim()} == {ids[0], behind}
+    assert row(place, ids[1], "rest", "crashes") == ("blocked", 1)
+    lower = place.hand(LIMITED)
+    lower.store.look(lower.id)
+    hand.store.lives.forget(hand.id)
+    hand.die()
+    place.clock.advance(LEASE_MS)
+    for left in (2, 1, 0):
+        assert len(lower.claim()) + len(lower.claim()) == 1
+        lower.tick([done(claim) for claim in lower.held.values()])
+        assert len(place.store.find()) == left
+
+
 def test_a_rate_does_not_wait_for_a_clock_that_was_set_back(place):
     """F007."""
     hand = place.hand(RATED)

@@ -182,6 +182,7 @@ class Judge:
         same = ("args", "again_due", "again_args", "key", "lane")
         assert all(getattr(old, f) == getattr(new, f) for f in same), "changed by a claim"
         if old.token is not None:
+            assert c.name not in LIMITS, "taken over without a look at its limit and its rate"
             self._may_take_over(c, actor)
             return
         if c.name in LIMITS:
@@ -265,6 +266,8 @@ class Judge:
         assert self.open(actor, c.name, self.lane(old.lane)[0])
         assert old.due is not None
         assert old.due <= now
+        if c.name in LIMITS and not late and old.stop is None:
+            return self._put_in_line(c, actor)
         assert late or old.stop is not None, "settled by another than its owner"
         self.lines[c.id, "cancelled" if old.stop is not None else "expired"] += 1
         if old.token is not None:
@@ -273,6 +276,13 @@ class Judge:
             self._next_life(c)
         else:
             assert (new.due, new.rest) == (None, "cancelled" if old.stop is not None else "dead")
+        return None
+
+    def _put_in_line(self, c: Change, actor: Actor) -> None:
+        """Its lease is over: before it is started again its limit and its rate are asked."""
+        self._may_take_over(c, actor)
+        self.lines[c.id, "crashed"] += 1
+        assert c.new == c.old._replace(token=None, crashes=c.old.crashes + 1)
 
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""

@@ -76,6 +76,14 @@ def a_rate_waits_for_a_clock_that_was_set_back(patch):
     return swapped(TICK, "AND free > {now} + NEW.rate", "AND 0")
 
 
+@mutant(Weather(puts=90, names=("rated",), crash=0.04, unknown=1.0))
+def a_lease_is_taken_over_whatever_its_rate(patch):
+    return both(
+        swapped(TICK, "WHERE taken AND odd & 2 AND odd < 4", "WHERE 0"),
+        swapped(TICK, "AND c.odd < 2;", "AND c.odd < 4 AND (c.odd < 2 OR c.taken);"),
+    )
+
+
 @mutant(BUSY)
 def expiry_ignored(patch):
     return swapped(TICK, "coalesce((t.expires <= {now}) << 2, 0)", "0")

@@ -148,7 +148,7 @@ BEGIN
   DELETE FROM nextdue_left;
   INSERT INTO nextdue_left
     SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
-    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
+    WHERE (c.odd >= 4 OR (c.taken AND c.odd & 2)) AND t.grp IS NOT NULL;
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
@@ -159,13 +159,16 @@ BEGIN
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
     message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
   FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
-  INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
   DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
+  -- One that is taken over starts once more: it gives its place back, as by a burial, and asks for one like any other.
+  UPDATE nextdue_task SET token = NULL, crashes = crashes + 1, progress = NULL
+    WHERE id IN (SELECT id FROM nextdue_claimed WHERE taken AND odd & 2 AND odd < 4);
   INSERT INTO nextdue_admit
     SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_limit l ON l.name = t.name
-    WHERE c.odd & 2 AND c.odd < 4 AND NOT c.taken ORDER BY c.place;
+    WHERE c.odd & 2 AND c.odd < 4 ORDER BY c.place;
+  INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
 
 CREATE TEMP VIEW nextdue_tick AS
@@ -268,7 +271,7 @@ BEGIN
     due = min({now} + c.lease, {max}),
     scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
     token = NEW.token
-  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 4 AND (c.odd < 2 OR c.taken);
+  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 2;
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
@@ -326,7 +329,7 @@ SELECT (SELECT now FROM nextdue_now),
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
   (SELECT count(*) FROM nextdue_claimed),
-  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
+  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
