@@ -511,3 +511,17 @@ def test_what_runs_keeps_its_lease_while_its_queue_is_paused(place):
     place.clock.advance(1_000)
     assert hand.tick(renewed_ms=1, renew_every_ms=1).held == {(id, claim.token)}
     assert place.store.get(id).due == place.clock.now() + LEASE_MS
+
+
+@pytest.mark.parametrize("lane", [("queue", "default"), ("name", "mail")])
+def test_a_clock_set_back_makes_no_lease_longer_in_a_paused_lane(place, lane):
+    """F007: when the pause is over, nobody waits for the end of a lease of another time."""
+    id, dead, hand = place.put(), place.hand(), place.hand()
+    dead.claim()
+    dead.store.lives.forget(dead.id)
+    dead.die()
+    pause(place, *lane)
+    hand.store.look(hand.id)
+    place.clock.step(-86_400_000)
+    hand.store.look(hand.id)
+    assert row(place, id, "due") == place.clock.now() + LEASE_MS

@@ -400,9 +400,10 @@ SELECT coalesce(:now, {clock}),
   {lanes},
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
--- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
+-- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs. In
+-- paused lanes too.
 -- :name cut_leases
-UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
-WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
+UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_limit o
+WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
   AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
