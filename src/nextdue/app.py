@@ -17,7 +17,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
-from nextdue.service import Hook, Service
+from nextdue.service import Hook, Service, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
@@ -184,6 +184,7 @@ class Nextdue(Upkeep):
                 )
         for word in (options.name, *options.aliases):
             self._definitions[word] = definition
+        warn_of_late(self._definitions, options.name)
         task: Task[..., Any] = Task(self, definition)
         self.tasks[options.name] = task
         return task
