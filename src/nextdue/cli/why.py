@@ -7,7 +7,7 @@ from nextdue.cli.look import one
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
-from nextdue.sqlite import care, inspect
+from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
@@ -34,9 +34,9 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     now, sight = store.now_ms(), care.sight(store, view.id)
     match view.state:
         case "waiting" if sight.rest == "blocked":
-            return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
+            return [*_failures(view), *_blocked(sight, view, now), *_pauses(store, sight, view, now)]
         case "waiting":
-            said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
+            said = [*_failures(view), *_pauses(store, sight, view, now), *_expiry(sight, now)]
             return said + _waiting(where, store, view, now) + _rated(sight)
         case "running":
             return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
@@ -70,10 +70,17 @@ def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
 
 
-def _pauses(sight: Sight, view: TaskView, now: int) -> list[str]:
-    """Its queue or its name is paused."""
+def _pauses(store: SqliteStore, sight: Sight, view: TaskView, now: int) -> list[str]:
+    """Its queue or its name is paused, by a person or by a restore."""
+    said = []
+    if sight.queue_paused is not None and view.queue in restore.held_queues(store.database):
+        said.append(
+            f"It came with a restored backup and is held since {shown(sight.queue_paused)}, "
+            f"{relative(sight.queue_paused, now)}; `nextdue release` shows what would start, and lets it."
+        )
+        sight = sight._replace(queue_paused=None)
     pauses = (("queue", view.queue, sight.queue_paused), ("name", view.name, sight.name_paused))
-    return [
+    return said + [
         f"Its {kind} {render.clean(word)!r} is paused since {shown(since)}, {relative(since, now)}; "
         f"`nextdue resume --{kind} {render.clean(word)}` ends that."
         for kind, word, since in pauses
