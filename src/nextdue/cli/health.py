@@ -88,7 +88,8 @@ def _late(found: Health, max_late_ms: int) -> Iterator[Finding]:
         yield Finding("ok", "late", lag)
     for late in bad[:SHOWN]:
         text = f"{_what(late)}: {_many(late.overdue)} didn't run, since {_since(late.since, found)}"
-        yield Finding("bad", "late", text + ("; they are tried alone, after crashes" if late.alone else ""))
+        text += "; they are tried alone, after crashes" if late.alone else ""
+        yield Finding("bad", "late", text + ("; no living worker serves them" if late.served is False else ""))
     if len(bad) > SHOWN:
         yield Finding("bad", "late", f"and {len(bad) - SHOWN} more names and queues")
     for late in found.late:

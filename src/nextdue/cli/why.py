@@ -9,6 +9,7 @@ from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
 from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
+from nextdue.sqlite.health import served
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
 
@@ -127,7 +128,7 @@ def _alone(store: SqliteStore, view: TaskView) -> list[str]:
 
 
 def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
-    """Which workers could take a due task; which names a worker serves isn't in the file."""
+    """Which workers could take a due task."""
     said = _declared(where, view)
     lives = inspect.lives(store.database)
     alive = [life for life in lives if life.state == "alive"]
@@ -138,14 +139,13 @@ def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
         who = ", ".join(life.where() for life in unknown)
         return [*said, f"Whether {who} still lives can't be known: its lock file is missing."]
     for life in alive:
-        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}.")
+        but = ", but doesn't serve its name and queue" if life.serves(view.name, view.queue or "") is False else ""
+        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}{but}.")
+    if served(alive, view.name, view.queue or "") is False:
+        said.append(f"No living worker serves the name {view.name!r} in the queue {view.queue!r}.")
     before = inspect.value(store.database, "before_it", {"id": view.id})
     if before:
         said.append(f"Due before it, of its name and queue: {render.counted(before, 'task')}.")
-    said.append(
-        f"Whether a living worker knows the name {view.name!r} and serves the queue {view.queue!r} isn't in the file; "
-        "its first lines say it."
-    )
     return said
 
 

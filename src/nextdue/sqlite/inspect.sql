@@ -27,7 +27,7 @@ SELECT DISTINCT name, queue FROM nextdue_lane ORDER BY name, queue
 SELECT DISTINCT name FROM nextdue_lane
 
 -- :name workers_known
-SELECT w.id, w.started, w.host, w.pid, (SELECT count(*) FROM nextdue_task t
+SELECT w.id, w.started, w.host, w.pid, w.serves, (SELECT count(*) FROM nextdue_task t
   WHERE t.token BETWEEN w.id << 32 AND (w.id << 32) + 4294967295)
 FROM nextdue_worker w ORDER BY w.id
 

@@ -72,6 +72,7 @@ class SqliteStore:
         self.keep_rows, self.keep_ms = keep_rows, keep_ms
         self._now = now
         self._served: dict[str, str | None] = {}
+        self._worker = 0
         self._lanes = -1
         self._rung = 0
 
@@ -185,6 +186,7 @@ class SqliteStore:
         params = {"host": socket.gethostname(), "pid": os.getpid(), **self._clock()}
         worker = self.database.write("enlist", params).lastrowid or 0
         self.lives.begin(worker)
+        self._worker = worker
         return worker
 
     def resign(self, worker: int) -> None:
@@ -200,6 +202,8 @@ class SqliteStore:
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
         self.database.write("forget_rates", self._served | self._clock(), durable=False)
+        said = _json.encode((list(names), queues)).decode()
+        self.database.write("serves", {"worker": self._worker, "serves": said}, durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:

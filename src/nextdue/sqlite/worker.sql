@@ -3,6 +3,9 @@
 -- :name enlist
 INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), :host, :pid)
 
+-- :name serves
+UPDATE nextdue_worker SET serves = :serves WHERE id = :worker
+
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
 

@@ -26,7 +26,8 @@ CREATE TABLE nextdue_lane(
 
 -- AUTOINCREMENT: numbers are never used again, so that an old token can't prove a new claim.
 CREATE TABLE nextdue_worker(
-  id INTEGER PRIMARY KEY AUTOINCREMENT, started INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL
+  id INTEGER PRIMARY KEY AUTOINCREMENT, started INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+  serves TEXT                              -- for people: a JSON array [names, queues], queues null = all of them
 );
 
 CREATE TABLE nextdue_task(
