@@ -44,8 +44,11 @@ SELECT
    WHERE o.token IS NOT NULL AND +o.lane = t.lane AND (+o.due < t.due OR (+o.due = t.due AND o.id < t.id)))
 FROM nextdue_task t WHERE t.id = :id
 
+-- The latest instant among the newest rows; to look at all of them would take seconds beside millions.
 -- :name newest
-SELECT max((SELECT coalesce(max(created), 0) FROM nextdue_task), (SELECT coalesce(max(ended), 0) FROM nextdue_run))
+SELECT max(
+  (SELECT coalesce(max(created), 0) FROM (SELECT created FROM nextdue_task ORDER BY id DESC LIMIT 10000)),
+  (SELECT coalesce(max(ended), 0) FROM (SELECT ended FROM nextdue_run ORDER BY id DESC LIMIT 10000)))
 
 -- :name schema_found
 SELECT value FROM nextdue_meta WHERE name = 'schema'
