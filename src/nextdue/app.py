@@ -249,6 +249,7 @@ class Nextdue(Upkeep):
         *,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -258,7 +259,8 @@ class Nextdue(Upkeep):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
+        processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
+        tasks get at a stop.
         """
         return Service(
             self.path,
@@ -267,6 +269,7 @@ class Nextdue(Upkeep):
             concurrency=concurrency,
             loop=loop,
             processes=processes,
+            tasks_per_process=tasks_per_process,
             queues=queues,
             grace=grace,
             once=once,

@@ -47,6 +47,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         concurrency: int = 8,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -60,6 +61,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             "process": _size("processes", (os.cpu_count() or 1) if processes is None else processes, 1000),
         }
         """How many tasks run at a time, for each way of running them."""
+        most = tasks_per_process
+        self._tasks_per_process = None if most is None else _size("tasks_per_process", most, 1_000_000)
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
@@ -89,7 +92,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
             executor = SeveralExecutors(
-                self.sizes, self._definitions, self._wake, self._desk, keep_open=store.lives.descriptors
+                self.sizes,
+                self._definitions,
+                self._wake,
+                self._desk,
+                keep_open=store.lives.descriptors,
+                tasks_per_process=self._tasks_per_process,
             )
             worker = Worker(
                 store,

@@ -319,7 +319,8 @@ def work(ctx: Context, n: int) -> None:
 """)
     place.does("import shop; shop.work.enqueue_many([(n,) for n in range(2)])")
     worker = place.python(
-        "import shop; service = shop.nd.working(1, processes=1); service.open(); service.run(); print(dict(service.worker.totals))"
+        "import shop; service = shop.nd.working(1, processes=1); service.open(); service.run()\n"
+        "print(dict(service.worker.totals))"
     )
     place.noted("end", 2)
     assert worker.terminate() == 0

@@ -15,7 +15,6 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
-from nextdue.errors import BadDefinition
 from nextdue.executors import declared
 from nextdue.executors.call import Definition, Desk
 from nextdue.executors.offspring import Offspring
@@ -53,8 +52,6 @@ class ProcessExecutor:
         keep_open: Callable[[], Sequence[int]] = tuple,
         max_tasks: int | None = None,
     ) -> None:
-        if max_tasks is not None and (type(max_tasks) is not int or max_tasks < 1):
-            raise BadDefinition(f"max_tasks must be a whole number from 1, or None, not {max_tasks!r}")
         self._size, self._definitions, self._wake = size, definitions, wake
         self._keep_open, self._max_tasks = keep_open, max_tasks
         self._homes, self._databases = declared.homes(definitions), declared.databases(definitions)
