@@ -103,6 +103,8 @@ class Judge:
         self.paused: set[tuple[str, str]] = set()
         self.asked: list[Put] = []
         """What the caller that puts just now asked for."""
+        self.finishing: tuple[int, int] | None = None
+        """(id, token) of the claim that settles itself just now."""
         self.lines: Counter[tuple[int, str]] = Counter()
         """The lines of the history that each task must have, by outcome."""
         self._seen = 0
@@ -212,6 +214,8 @@ class Judge:
         owner = self.actors[old.token >> 32]
         if verb == "bury":
             return self._buried(c, owner)
+        if verb == "finish":
+            return self._finished(c)
         assert verb == "tick", "ended by a strange verb"
         if actor is not owner:
             return self._over(c, actor)
@@ -241,6 +245,15 @@ class Judge:
             assert (new.due, new.crashes) == (now + (ending.delay_ms or 0) + 1, 0)
         else:
             assert new.rest == "dead" or (new.due is not None and new.due > now)
+        return None
+
+    def _finished(self, c: Change) -> None:
+        """It settled itself; a change of it that was asked for begins."""
+        assert (c.id, c.old.token) == self.finishing, "settled by somebody whose claim is lost"
+        if c.old.again_due is not None:
+            return self._next_life(c)
+        assert (c.new.rest, c.new.crashes) == ("done", 0)
+        assert c.old.key is not None
         return None
 
     def _buried(self, c: Change, owner: Actor) -> None:
@@ -410,6 +423,10 @@ class Judge:
         if old.token is not None:
             owner = self.actors[old.token >> 32]
             assert old.key is None, "a key was forgotten"
+            if verb == "finish":
+                assert (c.id, old.token) == self.finishing, "settled by somebody whose claim is lost"
+                self.done += 1
+                return
             if verb == "bury":
                 assert owner.dead, "buried alive"
                 assert old.stop is not None, "deleted by a strange verb"
