@@ -17,7 +17,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
-from nextdue.service import Service
+from nextdue.service import Service, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
@@ -185,6 +185,7 @@ class Nextdue(Upkeep):
                 )
         for word in (options.name, *options.aliases):
             self._definitions[word] = definition
+        warn_of_late(self._definitions, options.name)
         task: Task[..., Any] = Task(self, definition)
         self.tasks[options.name] = task
         return task
@@ -249,6 +250,7 @@ class Nextdue(Upkeep):
         *,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -258,7 +260,8 @@ class Nextdue(Upkeep):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
+        processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
+        tasks get at a stop.
         """
         return Service(
             self.path,
@@ -267,6 +270,7 @@ class Nextdue(Upkeep):
             concurrency=concurrency,
             loop=loop,
             processes=processes,
+            tasks_per_process=tasks_per_process,
             queues=queues,
             grace=grace,
             once=once,

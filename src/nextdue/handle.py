@@ -73,13 +73,17 @@ class Handle:
     def retry(self) -> bool:
         """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
 
-        False if it is in any other state, or paused (resume() is for that); then nothing changes.
+        One that waits for its rate keeps its slot. False if it is in any other state, or paused (resume() is for
+        that); then nothing changes.
         """
         with self._caller.use() as store:
             return care.apply(store, "retry", [self.id]) == 1
 
     def run_now(self) -> bool:
-        """Make it due now if it is waiting, whatever its delay; False if it isn't, then nothing changes."""
+        """Make it due now if it is waiting, whatever its delay.
+
+        False if it isn't, or if its rate allows no earlier start than its `due`; then nothing changes.
+        """
         with self._caller.use() as store:
             return care.apply(store, "run_now", [self.id]) == 1
 

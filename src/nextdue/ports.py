@@ -76,7 +76,7 @@ class Store(Protocol):
         ...
 
     def get(self, id: int) -> TaskView | None:
-        """A task by its id, from its row or else from the run history; None if neither is there."""
+        """A task by its id, from its row, the run history or a result that outlived both; None if nothing is there."""
         ...
 
     def by_key(self, name: str, key: str) -> TaskView | None:

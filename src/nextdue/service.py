@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
@@ -44,6 +45,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         concurrency: int = 8,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -57,6 +59,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             "process": _size("processes", (os.cpu_count() or 1) if processes is None else processes, 1000),
         }
         """How many tasks run at a time, for each way of running them."""
+        most = tasks_per_process
+        self._tasks_per_process = None if most is None else _size("tasks_per_process", most, 1_000_000)
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
@@ -65,8 +69,10 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
         self._pid = 0
+        self._at_work = self._warned = False
         self.error: BaseException | None = None
         self.worker: Worker | None = None
+        _services.add(self)
 
     # its parts
 
@@ -84,7 +90,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
             executor = SeveralExecutors(
-                self.sizes, self._definitions, self._wake, self._desk, keep_open=store.lives.descriptors
+                self.sizes,
+                self._definitions,
+                self._wake,
+                self._desk,
+                keep_open=store.lives.descriptors,
+                tasks_per_process=self._tasks_per_process,
             )
             worker = Worker(
                 store,
@@ -103,7 +114,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._ownership.release()
             store.close()
             raise
-        self._pid = os.getpid()
+        self._pid, self._at_work = os.getpid(), True
         self.store, self.worker = store, worker
         return worker
 
@@ -116,6 +127,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         try:
             run(self.worker, self._alarm, on_trouble=_log_trouble)
         finally:
+            self._at_work = False
             self.worker.close()
             self._alarm.close()
             if self._ownership is not None:
@@ -138,6 +150,17 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._hook(settlements)
             except Exception:
                 log.exception("a hook failed; the tasks' states are written")
+
+    def warn_of_late(self, definitions: Mapping[str, Definition], name: str) -> None:
+        """Say, once, that a task is declared which this worker doesn't serve, being at work already."""
+        if definitions is not self._definitions or not self._at_work or self._warned or self._pid != os.getpid():
+            return
+        self._warned = True
+        log.warning(
+            "task %s is declared after its worker's start, which serves neither it nor what is declared after it; "
+            "declare all tasks, or import their modules, before start(), run() or working()",
+            name,
+        )
 
     # in the foreground
 
@@ -212,6 +235,15 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     async def __aexit__(self, *exc: object) -> None:
         await in_thread(self.stop)
+
+
+_services: "weakref.WeakSet[Service]" = weakref.WeakSet()
+
+
+def warn_of_late(definitions: Mapping[str, Definition], name: str) -> None:
+    """A task was added to these definitions: say so if a worker of this process has read them already."""
+    for service in list(_services):
+        service.warn_of_late(definitions, name)
 
 
 def _size(name: str, size: object, most: int) -> int:

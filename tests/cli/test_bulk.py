@@ -88,6 +88,22 @@ def test_what_can_not_be_is_left_alone_and_says_what_to_do(shop, cli):
     assert shop.sql("SELECT * FROM nextdue_task") == before
 
 
+def test_what_waits_for_its_rate_keeps_its_slot(shop, cli):
+    one, two, far = add(shop, 1, 2, delay="1h") + add(shop, 3, delay="9h")
+    shop.sql("UPDATE nextdue_task SET attempts = 3, grp = '' WHERE id = ?", (two,))
+    shop.sql("INSERT INTO nextdue_rate SELECT 'receipt', '', 0, max(due) FROM nextdue_task WHERE id <= ?", (two,))
+    dues = shop.sql("SELECT due FROM nextdue_task ORDER BY id")
+    code, out, _ = cli("run-now", "shop.db", one)
+    assert (code, out.startswith("receipt #1 keeps its due at 20")) == (1, True)
+    assert out.endswith(": its rate allows no earlier start\n")
+    code, out, _ = cli("retry", "shop.db", two)
+    assert (code, out.startswith("receipt #2 begins anew at 20")) == (0, True)
+    assert shop.sql("SELECT due, attempts FROM nextdue_task ORDER BY id") == [(due, 0) for (due,) in dues]
+    assert "Its rate allows no earlier start, so" in cli("why", "shop.db", one)[1]
+    assert "Its rate" not in cli("why", "shop.db", far)[1]
+    assert cli("run-now", "shop.db", far)[1] == "receipt #3 is due now\n"
+
+
 def test_a_paused_queue_is_said(shop, cli):
     (id,) = add(shop, 1, delay="2h")
     shop.sql("INSERT INTO nextdue_pause VALUES ('queue', 'default', 1), ('name', 'receipt', 1)")

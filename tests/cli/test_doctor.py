@@ -117,6 +117,15 @@ def test_what_waits_and_what_is_stuck(shop, cli):
     assert lines(examined(cli, "shop.db")[1], "names") == []
 
 
+def test_what_is_at_rest_is_not_counted_to_the_end(shop, cli, monkeypatch):
+    """Beside millions of rows at rest it answers at once."""
+    for place in ("nextdue.sqlite.health.MOST", "nextdue.cli.health.MOST"):
+        monkeypatch.setattr(place, 3)
+    shop.sql("INSERT INTO nextdue_tasks(name) VALUES ('receipt'), ('receipt'), ('receipt'), ('receipt')")
+    shop.sql("UPDATE nextdue_task SET due = NULL, rest = 'dead'")
+    assert ("warn", "dead: receipt (over 2)") in lines(examined(cli, "shop.db")[1], "tasks")
+
+
 def test_workers_alive_dead_unknown_and_strays(shop, cli):
     with shop.nd.working(1):
         found = lines(examined(cli, "shop.db")[1], "worker")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from nextdue.cli.times import utc
+from nextdue.records import Serving
 from tests.cli.test_bulk import rest
 from tests.cli.test_look import add
 
@@ -143,7 +144,13 @@ def test_a_name_that_nobody_declares_is_told_apart_where_that_can_be_known(livin
     code, found, said = health("shop:nd")
     assert (code, found["late"][0]["why"]) == (0, "unknown")
     assert said["note", "unknown"].endswith("; the application declares no such task")
-    assert health("shop.db")[0] == 1  # of a database alone nobody can tell
+    code, found, said = health("shop.db")
+    assert (code, found["late"][0]["served"]) == (1, None)  # the worker hasn't said what it serves
+    with living.nd.caller.use() as store:
+        store.serve({"receipt": Serving(60_000)}, None)
+    code, found, said = health("shop.db")
+    assert (code, found["late"][0]["served"]) == (1, False)  # their worker may be down: that must be told
+    assert said["bad", "late"].endswith("; no living worker serves them")
     late(living, minutes=60, name="bill")  # an alias
     assert health("shop:nd")[0] == 1
 

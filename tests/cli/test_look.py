@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from nextdue.records import Serving
+
 HOUR = 3_600_000
 
 
@@ -145,9 +147,24 @@ def test_why_it_is_due_and_a_worker_lives(shop, cli):
         out = why(cli, "shop:nd", 2)
     assert "The application given here declares no task 'stranger', so its workers leave it alone." in out
     assert "Worker 1 (pid " in out
-    assert "lives and holds 0 tasks." in out
     assert "Due before it, of its name and queue: 1 task." in out
-    assert "Whether a living worker knows the name 'stranger'" in out
+    assert "lives and holds 0 tasks, but doesn't serve its name and queue." in out
+    assert "No living worker serves the name 'stranger' in the queue 'default'." in out
+
+
+def test_why_it_is_due_and_the_right_worker_lives(shop, cli):
+    (id,) = add(shop, 1)
+    with shop.nd.caller.use() as store:
+        worker = store.enlist()
+        assert "serve" not in why(cli, "shop.db", id)  # it hasn't said yet
+        for said in ("no json", "[1]", "[[], [2]]", "{}", "7"):
+            shop.sql("UPDATE nextdue_worker SET serves = ? WHERE id = ?", (said, worker))
+            assert "serve" not in why(cli, "shop.db", id)
+        store.serve({"receipt": Serving(60_000)}, None)
+        assert "serve" not in why(cli, "shop.db", id)
+        store.serve({"receipt": Serving(60_000)}, ["mail"])
+        assert "No living worker serves the name 'receipt' in the queue 'default'." in why(cli, "shop.db", id)
+        store.lives.let_go()
 
 
 def test_why_it_runs(shop, cli):

@@ -24,6 +24,7 @@ MISTAKES = [
     (("worker", "shop:nd", "-c", "0"), "concurrency"),
     (("worker", "shop:nd", "--loop", "0"), "loop must be a whole number from 1 to 10000, not 0"),
     (("worker", "shop:nd", "--processes", "0"), "processes must be a whole number from 1 to 1000, not 0"),
+    (("worker", "shop:nd", "--tasks-per-process", "0"), "tasks_per_process must be a whole number from 1"),
     (("worker", "shop:nd", "-c", "many"), "invalid int value"),
     (("worker", "shop:nd", "-q", "male"), "no task uses a queue 'male'"),
     (("worker", "shop:nd", "-q", ","), "names no queue"),

@@ -13,11 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nextdue import BadDefinition
 from nextdue.executors import offspring, process
-from nextdue.executors.process import ProcessExecutor
 from nextdue.records import Claim
-from tests.contract import chores
 from tests.contract.rig import lines
 from tests.process.harness import children, over, until
 
@@ -71,12 +68,6 @@ def test_a_child_is_replaced_after_its_share(rig):
     assert [int(n) for _, _, n in told] == [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     assert len({pid for _, pid, _ in told}) == 4
     r.sees(lambda: len(children(os.getpid())) == 1)
-
-
-@pytest.mark.parametrize("share", [0, -1, 1.5, True, "3"])
-def test_a_share_that_is_no_number_is_refused(share):
-    with pytest.raises(BadDefinition, match="max_tasks must be a whole number from 1"):
-        ProcessExecutor(1, chores.nd.definitions, print, max_tasks=share)
 
 
 def test_the_context_is_the_same_as_anywhere(rig):

@@ -19,7 +19,7 @@ SCRIPTS = {"worker_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
     # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.
-    "nextdue_odd_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
+    "nextdue_odd_do fills nextdue_left": {"USE TEMP B-TREE FOR DISTINCT"},
     "nextdue_refused_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
     # A few rows from the old end of the history, in the order in which it lies: LIMIT ends the scan.
     "nextdue_tick_do changes nextdue_now": {"SCAN nextdue_run"},

@@ -4,10 +4,12 @@ import contextlib
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from nextdue import BadDefinition, Nextdue
 from tests.process.harness import Place, children, over, until
 
 LONG = """
@@ -27,6 +29,22 @@ def begun(place: Place, times: int = 1) -> list[int]:
     """The pids of the children whose tasks have begun."""
     place.noted("begin", times)
     return [int(line.split()[2]) for line in place.notes() if line.startswith("begin")]
+
+
+def test_children_are_replaced_after_so_many_tasks(place: Place) -> None:
+    """`tasks_per_process` in a program and on the command line; what is no number is refused where it is written."""
+    place.script("@nd.task(run_in='process')\ndef which(n: int) -> None:\n    note('pid', os.getpid())\n")
+    place.does("import shop; shop.which.enqueue_many([(n,) for n in range(5)])")
+    place.does("import shop; shop.nd.run(once=True, processes=1, tasks_per_process=2)")
+    assert sorted(Counter(place.notes()).values()) == [1, 2, 2]
+    place.does("import shop; shop.which.enqueue_many([(n,) for n in range(4)])")
+    program = place.cli("worker", "shop:nd", "--once", "--processes", "1", "--tasks-per-process", "1")
+    assert program.ends(20) == 0, program.text
+    assert sorted(Counter(place.notes()).values()) == [1, 1, 1, 1, 1, 2, 2]
+    for share in (0, -1, 1.5, True, "3"):
+        with pytest.raises(BadDefinition, match="tasks_per_process must be a whole number from 1"):
+            Nextdue(place.db).working(tasks_per_process=share)  # type: ignore[arg-type]
+    place.checked()
 
 
 # the worker dies

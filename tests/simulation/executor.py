@@ -39,8 +39,15 @@ class SimExecutor:
     """ports.Executor in simulated time. `judge` is told what is not allowed."""
 
     def __init__(
-        self, jobs: dict[int, Job], sizes: Mapping[str, int], now: Callable[[], int], judge: Callable[[str], None]
+        self,
+        jobs: dict[int, Job],
+        sizes: Mapping[str, int],
+        now: Callable[[], int],
+        judge: Callable[[str], None],
+        finish: Callable[[Claim, int], bool] = lambda claim, ran_ms: True,
     ) -> None:
+        """`finish`: a task settles itself; False if its claim is lost."""
+        self._finish = finish
         self.jobs, self.sizes, self.now, self.judge = jobs, sizes, now, judge
         self.queue: deque[Claim] = deque()
         self.active: dict[Claim, int] = {}
@@ -97,7 +104,9 @@ class SimExecutor:
             return Ending(claim, "cancelled", ran_ms=job.runs_ms)
         kind = job.outcomes[min(job.tries, len(job.outcomes) - 1)]
         job.tries += 1
-        if kind == "done":
+        if kind == "finished" and not self._finish(claim, job.runs_ms):
+            kind = "failed"
+        if kind in ("done", "finished"):
             job.effects += 1
         delay = 3_000 + job.number if kind == "snoozed" else None
         return Ending(claim, kind, ran_ms=job.runs_ms, delay_ms=delay)  # type: ignore[arg-type]

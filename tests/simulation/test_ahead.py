@@ -7,6 +7,7 @@ from nextdue.records import Put, Serving, TickRequest
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 from nextdue.worker import Worker
+from tests.contract.places import listed
 from tests.simulation.crew import options
 from tests.simulation.executor import Job, SimExecutor
 
@@ -34,7 +35,7 @@ class Busy:
 
     def more(self):
         """Fill up what waits. Of different lengths, or all slots would be free at one moment by chance."""
-        first, missing = len(self.jobs), BACKLOG - len(self.store.find(name="mail", state="waiting", limit=BACKLOG))
+        first, missing = len(self.jobs), BACKLOG - len(listed(self.store, BACKLOG, name="mail", state="waiting"))
         for number in range(first, first + missing):
             self.jobs[number] = Job(number, "mail", "default", ["done"], 2 + number % 3)
         calls = str([[number] for number in range(first, first + missing)])

@@ -6,6 +6,7 @@ from typing import Any
 from nextdue.cli import chosen, render, target
 from nextdue.cli.look import HEADERS, paused_by, row_data, table_line
 from nextdue.cli.target import Target
+from nextdue.cli.times import shown
 from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
 from nextdue.sqlite import care
@@ -94,6 +95,9 @@ def _some(verb: Verb, store: SqliteStore, views: list[TaskView], args: argparse.
 def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     if verb == "cancel" and state == "running":
         return "is running; it was asked to stop"
+    after = store.get(view.id)
+    if verb == "retry" and after is not None and after.due is not None and after.due > store.now_ms():
+        return f"begins anew at {shown(after.due)}: its rate allows no earlier start"
     if verb in ("retry", "run_now"):
         paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
         return f"is {DID[verb]}" + (f", but its {' and its '.join(paused)} is paused" if paused else "")
@@ -105,6 +109,8 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     sight = care.sight(store, view.id)
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
         return "is due already and waits for its limit; `nextdue why` tells more"
+    if sight.rated and verb == "run_now":
+        return f"keeps its due at {shown(view.due)}: its rate allows no earlier start"
     if view.reason == "paused" and state == "held" and verb in ("retry", "run_now"):
         return f"is paused; `nextdue resume {view.id}` lets it go on"
     if sight.stop is not None and verb == "cancel":

@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, target
+from nextdue.cli.health import many
 from nextdue.cli.times import local_zone, relative, shown, span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
-from nextdue.sqlite import inspect, pauses, restore
+from nextdue.sqlite import health, inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
 from nextdue.sqlite.files import FLEETING, filesystem, is_shared
 from nextdue.sqlite.store import SqliteStore
@@ -213,11 +214,8 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
         yield Finding("warn", "tasks", oldest, "start a worker that knows them, or more of them")
     else:
         yield Finding("ok", "tasks", text)
-    rest: dict[str, Counter[str]] = {"dead": Counter(), "held": Counter()}
-    for name, state, count in inspect.rows(store.database, "at_rest"):
-        if state in rest:
-            rest[state][name] += count
-    for state, counts in rest.items():
+    found = health.look(store, None)
+    for state, counts in (("dead", Counter(found.dead)), ("held", Counter(found.held) + Counter(found.paused))):
         if counts:
             yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", f"nextdue ls --state {state} shows them")
     if app is not None:
@@ -230,4 +228,4 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{render.clean(name)} ({count})" for name, count in sorted(counts.items()))
+    return ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))

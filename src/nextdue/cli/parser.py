@@ -143,7 +143,8 @@ def _worker(commands: Any, name: str) -> None:
         name,
         "work",
         "Run the tasks of an application until SIGTERM or Ctrl-C (a second one ends the grace).",
-        "[APP] [--once] [-c N] [--loop N] [--processes N] [-q A,B] [--exclusive]\n                      [--grace TIME]",
+        "[APP] [--once] [-c N] [--loop N] [--processes N] [--tasks-per-process N]\n"
+        "                      [-q A,B] [--exclusive] [--grace TIME]",
         "Exit codes: 0 also if tasks failed, 1 if the worker itself failed, 2 for wrong usage, 3 if\n"
         "another exclusive worker is at work.",
     )
@@ -152,6 +153,7 @@ def _worker(commands: Any, name: str) -> None:
     parser.add_argument("-c", "--concurrency", type=int, default=8, metavar="N", help="so many in threads (default 8)")
     parser.add_argument("--loop", type=int, default=100, metavar="N", help="so many coroutines (default 100)")
     parser.add_argument("--processes", type=int, metavar="N", help="so many in processes (default: one for each CPU)")
+    parser.add_argument("--tasks-per-process", type=int, metavar="N", help="then it is replaced (default: never)")
     parser.add_argument("-q", "--queues", metavar="A,B", help="only tasks of these queues (default: all)")
     parser.add_argument("--exclusive", action="store_true", help="refuse to work beside another exclusive worker")
     parser.add_argument("--grace", default="20s", metavar="TIME", help="what running tasks get at a stop (default 20s)")

@@ -7,8 +7,9 @@ from nextdue.cli.look import one
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
-from nextdue.sqlite import care, inspect
+from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
+from nextdue.sqlite.health import served
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
 
@@ -34,10 +35,10 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     now, sight = store.now_ms(), care.sight(store, view.id)
     match view.state:
         case "waiting" if sight.rest == "blocked":
-            return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
+            return [*_failures(view), *_blocked(sight, view, now), *_pauses(store, sight, view, now)]
         case "waiting":
-            said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
-            return said + _waiting(where, store, view, now)
+            said = [*_failures(view), *_pauses(store, sight, view, now), *_expiry(sight, now)]
+            return said + _waiting(where, store, view, now) + _rated(sight)
         case "running":
             return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
         case "held" if view.reason == "paused":
@@ -70,10 +71,17 @@ def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
 
 
-def _pauses(sight: Sight, view: TaskView, now: int) -> list[str]:
-    """Its queue or its name is paused."""
+def _pauses(store: SqliteStore, sight: Sight, view: TaskView, now: int) -> list[str]:
+    """Its queue or its name is paused, by a person or by a restore."""
+    said = []
+    if sight.queue_paused is not None and view.queue in restore.held_queues(store.database):
+        said.append(
+            f"It came with a restored backup and is held since {shown(sight.queue_paused)}, "
+            f"{relative(sight.queue_paused, now)}; `nextdue release` shows what would start, and lets it."
+        )
+        sight = sight._replace(queue_paused=None)
     pauses = (("queue", view.queue, sight.queue_paused), ("name", view.name, sight.name_paused))
-    return [
+    return said + [
         f"Its {kind} {render.clean(word)!r} is paused since {shown(since)}, {relative(since, now)}; "
         f"`nextdue resume --{kind} {render.clean(word)}` ends that."
         for kind, word, since in pauses
@@ -96,6 +104,10 @@ def _expiry(sight: Sight, now: int) -> list[str]:
     return [f"It expires at {shown(sight.expires)}, {relative(sight.expires, now)}: after that it isn't started."]
 
 
+def _rated(sight: Sight) -> list[str]:
+    return ["Its rate allows no earlier start, so `nextdue run-now` would leave it as it is."] if sight.rated else []
+
+
 def _stopping(sight: Sight, now: int) -> list[str]:
     if sight.stop is None:
         return []
@@ -116,7 +128,7 @@ def _alone(store: SqliteStore, view: TaskView) -> list[str]:
 
 
 def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
-    """Which workers could take a due task; which names a worker serves isn't in the file."""
+    """Which workers could take a due task."""
     said = _declared(where, view)
     lives = inspect.lives(store.database)
     alive = [life for life in lives if life.state == "alive"]
@@ -127,14 +139,13 @@ def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
         who = ", ".join(life.where() for life in unknown)
         return [*said, f"Whether {who} still lives can't be known: its lock file is missing."]
     for life in alive:
-        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}.")
+        but = ", but doesn't serve its name and queue" if life.serves(view.name, view.queue or "") is False else ""
+        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}{but}.")
+    if served(alive, view.name, view.queue or "") is False:
+        said.append(f"No living worker serves the name {view.name!r} in the queue {view.queue!r}.")
     before = inspect.value(store.database, "before_it", {"id": view.id})
     if before:
         said.append(f"Due before it, of its name and queue: {render.counted(before, 'task')}.")
-    said.append(
-        f"Whether a living worker knows the name {view.name!r} and serves the queue {view.queue!r} isn't in the file; "
-        "its first lines say it."
-    )
     return said
 
 

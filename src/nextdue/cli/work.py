@@ -29,6 +29,7 @@ def worker(args: argparse.Namespace) -> int:
         args.concurrency,
         loop=args.loop,
         processes=args.processes,
+        tasks_per_process=args.tasks_per_process,
         queues=queues,
         grace=_grace(args.grace),
         once=args.once,

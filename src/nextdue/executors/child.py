@@ -30,6 +30,7 @@ from nextdue.executors.wire import (
     Ready,
     Run,
     Said,
+    Settles,
     Setup,
     TakenBack,
     ToChild,
@@ -203,6 +204,11 @@ class _Context(Context):
     def extend(self, more: Duration) -> None:
         super().extend(more)
         self._child.tell(Extended(self._claim.id, self._claim.token, duration_ms(more, "extend's time")))
+
+    def _tell_finish(self, state: str | None) -> None:
+        super()._tell_finish(state)
+        # Before the commit too: from then on the row isn't held any more, and the worker must not take that for a loss.
+        self._child.tell(Settles(self._claim.id, self._claim.token, state in ("open", "settled")))
 
 
 def main() -> None:

@@ -86,10 +86,18 @@ class Extended(msgspec.Struct, frozen=True, tag="extended", tag_field="is"):
     ms: int
 
 
+class Settles(msgspec.Struct, frozen=True, tag="settles", tag_field="is"):
+    """The running task is about to settle itself, or did; or (not `settles`) it doesn't, for now."""
+
+    id: int
+    token: int
+    settles: bool
+
+
 PERMIT = struct.Struct("=Q")
 """A permit to start the claim of this number, in a pipe that both sides read: whoever reads it has the claim."""
 ToChild = Setup | Run | TakenBack | Cancel
-ToWorker = Ready | Begun | Ended | Said | Extended
+ToWorker = Ready | Begun | Ended | Said | Extended | Settles
 
 _encoder = msgspec.json.Encoder()
 

@@ -82,26 +82,33 @@ BEGIN
     again_due = NULL, again_args = NULL, latest = min(k.now + NEW.latest, {max}), expires = k.expires, grp = NEW.grp
   FROM nextdue_kept k WHERE k.before = 'over' AND nextdue_task.id = k.id;
   -- One that waits: what it does is the newest wish; when, by the mode. Set aside by a limit, it has a wish instead of a due.
-  -- A next life that was asked for before, while it ran, is this one now.
-  INSERT INTO nextdue_next SELECT k.id FROM nextdue_kept k WHERE k.before = 'waiting' AND NEW.mode IN ('replace', 'extend');
+  -- A next life that was asked for before, while it ran, is this one now. A slot of its rate is kept unless it is put off.
+  -- Who leaves its group leaves its place there, set aside or not.
+  INSERT INTO nextdue_next SELECT k.id FROM nextdue_kept k CROSS JOIN nextdue_task t ON t.id = k.id
+    WHERE k.before = 'waiting'
+      AND (NEW.mode IN ('replace', 'extend') OR (NEW.mode = 'earliest' AND t.grp IS NOT NEW.grp));
   UPDATE nextdue_task SET
-    due = CASE WHEN nextdue_task.due IS NOT NULL THEN k.at END,
-    wished = CASE WHEN nextdue_task.due IS NULL THEN k.at END,
+    due = CASE WHEN nextdue_task.due IS NOT NULL OR k.moves THEN k.at END,
+    rest = CASE WHEN NOT k.moves THEN rest END,
+    wished = CASE WHEN nextdue_task.due IS NULL AND NOT k.moves THEN k.at END,
+    grp = NEW.grp,
     lane = CASE WHEN NEW.mode = 'replace' THEN k.lane ELSE nextdue_task.lane END,
     args = NEW.args, expires = k.expires, again_due = NULL, again_args = NULL,
     attempts = CASE WHEN NEW.mode = 'replace' THEN 0 ELSE attempts END,
     scheduled_for = CASE WHEN NEW.mode = 'replace' THEN NULL ELSE scheduled_for END
   FROM (
-    SELECT k.*, CASE NEW.mode
-      WHEN 'replace' THEN k.due
-      WHEN 'earliest' THEN min(k.due, coalesce(t.due, t.wished))
+    SELECT k.*, t.grp IS NOT NEW.grp AS moves, CASE
+      WHEN k.due < t.due AND t.grp IS NEW.grp AND EXISTS (
+        SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = t.grp AND t.due > k.now AND t.due <= r.tail) THEN t.due
+      WHEN NEW.mode = 'replace' THEN k.due
+      WHEN NEW.mode = 'earliest' THEN min(k.due, coalesce(t.due, t.wished))
       ELSE min(max(k.due, coalesce(t.due, t.wished)), max(coalesce(t.latest, {max}), coalesce(t.due, t.wished))) END AS at
     FROM nextdue_kept k CROSS JOIN nextdue_task t ON t.id = k.id) k
   WHERE k.before = 'waiting' AND NEW.mode IN ('replace', 'earliest', 'extend') AND nextdue_task.id = k.id;
   -- One that runs has read its arguments: the wish is for its next life, which begins when this attempt is settled.
   UPDATE nextdue_task SET
     latest = CASE WHEN again_due IS NULL THEN min(k.now + NEW.latest, {max}) ELSE latest END,
-    again_args = NEW.args, expires = k.expires,
+    again_args = NEW.args, expires = k.expires, again_grp = NEW.grp,
     again_due = CASE NEW.mode
       WHEN 'replace' THEN k.due
       WHEN 'extend' THEN min(max(k.due, coalesce(again_due, k.due)),

@@ -77,12 +77,14 @@ class Sight(NamedTuple):
     queue_paused: int | None = None
     """Since when its queue is paused."""
     name_paused: int | None = None
+    rated: int = 0
+    """1: its rate allows no earlier start than its due."""
 
 
 def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     """The tasks that this verb would change. Holds no lock, and little memory."""
     found = Matched()
-    for task in _pages(store.database, chosen, verb):
+    for task in _pages(store, chosen, verb):
         found.ids.append(task.id)
         found.counts[task.name, task.state] += 1
     if verb == "purge" and chosen.before is not None and chosen.queue is None:
@@ -93,14 +95,15 @@ def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     return found
 
 
-def _pages(database: Database, chosen: Chosen, verb: Verb) -> Iterator[Found]:
+def _pages(store: SqliteStore, chosen: Chosen, verb: Verb) -> Iterator[Found]:
     name = "care_page"
     if chosen.key is not None:
         name = "care_page_key"
     elif chosen.state in ("dead", "held"):
         name = "care_page_rest"
     after, after_name = 0, ""
-    while page := _rows(database, name, chosen, verb=verb, after=after, after_name=after_name, limit=READ):
+    more = {"verb": verb, "limit": READ, **store.clock()}
+    while page := _rows(store.database, name, chosen, after=after, after_name=after_name, **more):
         yield from map(Found._make, page)
         after, after_name = page[-1][:2]
 
@@ -167,7 +170,8 @@ def listed(
         statements.append(("care_finished", chosen))  # which doesn't know of queues
     for name, only in statements:
         if len(found) < limit:
-            rows = _rows(store.database, name, only, limit=limit, verb=None, after=0, after_name="")
+            every = {"limit": limit, "verb": None, "after": 0, "after_name": "", **store.clock()}
+            rows = _rows(store.database, name, only, **every)
             found.update((row[0], Found(*row)) for row in rows if row[0] not in found)
     return list(found.values())[:limit]
 
@@ -194,7 +198,7 @@ def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
 
 def sight(store: SqliteStore, id: int) -> Sight:
     """What only people want to know of this row; nothing of one that is gone."""
-    rows = _rows(store.database, "care_sight", EVERYTHING, id=id)
+    rows = _rows(store.database, "care_sight", EVERYTHING, id=id, **store.clock())
     return Sight(*rows[0]) if rows else Sight()
 
 

@@ -5,7 +5,10 @@
 -- :define may CASE :verb WHEN 'retry' THEN {retriable} WHEN 'run_now' THEN {startable} WHEN 'cancel' THEN {unfinished} WHEN 'purge' THEN {purgeable} ELSE 1 END
 -- A paused task is not retried: its owner said that it shall not run. One that never failed has nothing to be retried.
 -- :define retriable t.token IS NULL AND (t.rest IN ('dead', 'cancelled') OR (t.rest = 'held' AND t.reason IS NOT 'paused') OR (t.due IS NOT NULL AND (t.attempts > 0 OR t.crashes > 0)))
--- :define startable t.token IS NULL AND t.due IS NOT NULL
+-- :define startable t.token IS NULL AND t.due IS NOT NULL AND NOT {rated}
+-- Hurrying makes nothing later. While the starts of its group are given away for longer than it has to wait, it would give
+-- up the slot that it has, and get one behind all others.
+-- :define rated (t.due > {instant} AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = coalesce(t.grp, '') AND t.due <= r.tail))
 -- :define unfinished (t.rest IS NULL OR t.rest NOT IN ('done', 'cancelled'))
 -- :define purgeable t.rest IN ('done', 'dead', 'cancelled')
 -- The age of a task counts from here: it was put, or a run of it ended, as far as the history goes back.
@@ -74,14 +77,15 @@ ORDER BY r.id DESC LIMIT :limit
 -- :name care_sight
 SELECT 1, t.rest, t.wished, t.progress, t.stop, t.expires, t.grp,
   (SELECT since FROM nextdue_pause WHERE kind = 'queue' AND word = l.queue),
-  (SELECT since FROM nextdue_pause WHERE kind = 'name' AND word = t.name)
+  (SELECT since FROM nextdue_pause WHERE kind = 'name' AND word = t.name),
+  t.token IS NULL AND coalesce({rated}, 0)
 FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane WHERE t.id = :id
 
 -- A new life of the same row. An end of its time that has passed is lifted: a person wants it to run all the same.
 -- :name care_retry
 UPDATE nextdue_task AS t SET
   lane = {plain_lane},
-  due = {instant}, rest = NULL, attempts = 0, crashes = 0, gone_at = NULL, wished = NULL, stop = NULL,
+  due = CASE WHEN {rated} THEN t.due ELSE {instant} END, rest = NULL, attempts = 0, crashes = 0, gone_at = NULL, wished = NULL, stop = NULL,
   progress = NULL, reason = NULL, message = NULL,
   expires = CASE WHEN t.expires > {instant} THEN t.expires END
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {retriable} AND {matches}

@@ -1,6 +1,6 @@
 """Is all that is due being run? What monitoring asks, answered from the indexes in milliseconds."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
 from nextdue.sqlite import inspect, pauses
@@ -25,6 +25,8 @@ class Late(NamedTuple):
     """claimable: a worker should have taken them; else their queue or name is paused, or nobody declares the name."""
     alone: bool
     """They killed workers and are tried alone."""
+    served: bool | None
+    """Whether a worker that lives serves them; None: none lives, or one hasn't said."""
 
 
 class Health(NamedTuple):
@@ -61,13 +63,14 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     paused = pauses.paused(store.database)
     stopped = {(kind, word) for kind, word, _ in paused}
     held = _rows(store, "health_held", most=MOST)
+    lives = inspect.lives(store.database)
     return Health(
         now=now,
-        lives=inspect.lives(store.database),
+        lives=lives,
         ever=bool(ever),
         last_run=last_run,
         late=[
-            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone))
+            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone), served(lives, name, queue))
             for name, queue, alone, first, count in _rows(store, "health_late", now=now, most=MOST)
         ],
         blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
@@ -76,6 +79,12 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
         held={name: count for name, single, count in held if not single},
         paused={name: count for name, single, count in held if single},
     )
+
+
+def served(lives: Sequence[Life], name: str, queue: str) -> bool | None:
+    """Whether a worker that lives serves this name and queue; None: none lives, or one hasn't said."""
+    said = {life.serves(name, queue) for life in lives if life.state == "alive"}
+    return True if True in said else None if None in said or not said else False
 
 
 def _why(

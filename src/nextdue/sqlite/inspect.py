@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
+import msgspec
+
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.migrate import VERSION, statements
@@ -131,6 +133,15 @@ class Life(NamedTuple):
     """How many tasks it holds."""
     state: Literal["alive", "dead", "unknown"]
     """By its lock; unknown where the lock's file is gone, so that only its leases speak."""
+    said: tuple[list[str], list[str] | None] | None = None
+    """The names and queues that it serves, None: all queues; None as a whole: it hasn't said yet."""
+
+    def serves(self, name: str, queue: str) -> bool | None:
+        """Whether it serves the tasks of this name and queue; None if it hasn't said yet."""
+        if self.said is None:
+            return None
+        names, queues = self.said
+        return name in names and (queues is None or queue in queues)
 
     def where(self) -> str:
         """Which process it is."""
@@ -141,15 +152,23 @@ def lives(database: Database) -> list[Life]:
     """The workers that the file knows, with whether they live."""
     locks = Lives(database.path)
     found = []
-    for id, started, host, pid, holds in rows(database, "workers_known"):
+    for id, started, host, pid, serves, holds in rows(database, "workers_known"):
         there = (locks.folder / str(id)).exists()
         state: Literal["alive", "dead", "unknown"]
         if there:
             state = "alive" if locks.alive(id) else "dead"
         else:
             state = "dead" if host == socket.gethostname() and not _is_running(pid) else "unknown"
-        found.append(Life(id, started, host, pid, holds, state))
+        found.append(Life(id, started, host, pid, holds, state, _serves(serves)))
     return found
+
+
+def _serves(text: str | None) -> tuple[list[str], list[str] | None] | None:
+    """As the worker wrote it; any program may have written something else."""
+    try:
+        return msgspec.json.decode(text or "null", type=tuple[list[str], list[str] | None] | None)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _is_running(pid: int) -> bool:

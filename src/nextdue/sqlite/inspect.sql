@@ -19,7 +19,7 @@ SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY na
 SELECT DISTINCT name, queue FROM nextdue_lane ORDER BY name, queue
 
 -- :name workers_known
-SELECT w.id, w.started, w.host, w.pid, (SELECT count(*) FROM nextdue_task t
+SELECT w.id, w.started, w.host, w.pid, w.serves, (SELECT count(*) FROM nextdue_task t
   WHERE t.token BETWEEN w.id << 32 AND (w.id << 32) + 4294967295)
 FROM nextdue_worker w ORDER BY w.id
 
@@ -36,8 +36,11 @@ SELECT
    WHERE o.token IS NOT NULL AND +o.lane = t.lane AND (+o.due < t.due OR (+o.due = t.due AND o.id < t.id)))
 FROM nextdue_task t WHERE t.id = :id
 
+-- The latest instant among the newest rows; to look at all of them would take seconds beside millions.
 -- :name newest
-SELECT max((SELECT coalesce(max(created), 0) FROM nextdue_task), (SELECT coalesce(max(ended), 0) FROM nextdue_run))
+SELECT max(
+  (SELECT coalesce(max(created), 0) FROM (SELECT created FROM nextdue_task ORDER BY id DESC LIMIT 10000)),
+  (SELECT coalesce(max(ended), 0) FROM (SELECT ended FROM nextdue_run ORDER BY id DESC LIMIT 10000)))
 
 -- :name schema_found
 SELECT value FROM nextdue_meta WHERE name = 'schema'

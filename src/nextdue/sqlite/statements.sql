@@ -18,6 +18,11 @@ SELECT task, name, NULL, NULL, CASE outcome WHEN 'done' THEN 'done' WHEN 'cancel
   NULL, key, NULL, 0, 0, claim, scheduled_for, NULL, reason, message, worker
 FROM nextdue_run WHERE task = :id ORDER BY id DESC LIMIT 1
 
+-- One whose history is gone too, from the result that outlived it.
+-- :name get_result
+SELECT task, name, NULL, NULL, 'done', NULL, key, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL
+FROM nextdue_result WHERE task = :id
+
 -- :name runs
 SELECT task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker
 FROM nextdue_run WHERE :task IS NULL OR task = :task ORDER BY id DESC LIMIT :limit

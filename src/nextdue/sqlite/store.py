@@ -72,6 +72,7 @@ class SqliteStore:
         self.keep_rows, self.keep_ms = keep_rows, keep_ms
         self._now = now
         self._served: dict[str, str | None] = {}
+        self._worker = 0
         self._lanes = -1
         self._rung = 0
 
@@ -185,6 +186,7 @@ class SqliteStore:
         params = {"host": socket.gethostname(), "pid": os.getpid(), **self.clock()}
         worker = self.database.write("enlist", params).lastrowid or 0
         self.lives.begin(worker)
+        self._worker = worker
         return worker
 
     def resign(self, worker: int) -> None:
@@ -199,7 +201,9 @@ class SqliteStore:
         self.database.run("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self.clock(), durable=False)
+        self.database.write("forget_rates", self._served | self.clock(), durable=False)
+        said = _json.encode((list(names), queues)).decode()
+        self.database.write("serves", {"worker": self._worker, "serves": said}, durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
@@ -300,8 +304,11 @@ class SqliteStore:
 
     def get(self, id: int) -> TaskView | None:
         self.database.check_file()
-        row = self.database.read("get", {"id": id}) or self.database.read("get_run", {"id": id})
-        return TaskView(*row) if row else None
+        for where in ("get", "get_run", "get_result"):
+            row = self.database.read(where, {"id": id})
+            if row is not None:
+                return TaskView(*row)
+        return None
 
     def by_key(self, name: str, key: str) -> TaskView | None:
         row = self.database.read("key_state", {"name": name, "key": key})

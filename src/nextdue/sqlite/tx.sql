@@ -53,7 +53,8 @@ UPDATE nextdue_task AS t SET
   due = min(
     coalesce(again_due, {max}),
     coalesce(:again_due, {instant} + :again_delay + (:again_delay > 0), {max}), {max}),
-  args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
+  args = coalesce(again_args, args), grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
+  again_due = NULL, again_args = NULL,
   token = NULL, attempts = 0, crashes = 0, scheduled_for = NULL, stop = NULL, progress = NULL,
   reason = NULL, message = NULL,
   lane = {plain_lane}
@@ -73,8 +74,8 @@ UPDATE nextdue_task SET {unblocked} WHERE id IN (
 -- Purge at most twice what was settled, as each settling transaction does: history by count and age, tombstones and
 -- results by their end.
 -- :name tx_purge_kept
-INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-SELECT task, result, keep FROM nextdue_run WHERE id <= {doomed} AND keep > {instant} AND result IS NOT NULL ORDER BY id
+INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+SELECT task, name, key, result, keep FROM nextdue_run WHERE id <= {doomed} AND keep > {instant} AND result IS NOT NULL ORDER BY id
 
 -- :name tx_purge_runs
 DELETE FROM nextdue_run WHERE id <= {doomed}
@@ -108,11 +109,14 @@ UPDATE nextdue_task SET
   expires = {expiry}, grp = :grp
 WHERE id = :id
 
+-- :define slot EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = nextdue_task.name AND r.grp = nextdue_task.grp AND due > {instant} AND due <= r.tail)
 -- :define then coalesce(due, wished)
--- :define moved CASE :mode WHEN 'replace' THEN {wanted} WHEN 'earliest' THEN min({wanted}, {then}) ELSE min(max({wanted}, {then}), max(coalesce(latest, {max}), {then})) END
+-- :define moves (grp IS NOT :grp)
+-- :define moved CASE WHEN {wanted} < due AND NOT {moves} AND {slot} THEN due WHEN :mode = 'replace' THEN {wanted} WHEN :mode = 'earliest' THEN min({wanted}, {then}) ELSE min(max({wanted}, {then}), max(coalesce(latest, {max}), {then})) END
 -- :name tx_change
 UPDATE nextdue_task SET
-  due = CASE WHEN due IS NOT NULL THEN {moved} END, wished = CASE WHEN due IS NULL THEN {moved} END,
+  due = CASE WHEN due IS NOT NULL OR {moves} THEN {moved} END, rest = CASE WHEN NOT {moves} THEN rest END,
+  wished = CASE WHEN due IS NULL AND NOT {moves} THEN {moved} END, grp = :grp,
   lane = CASE WHEN :mode = 'replace' THEN {lane} ELSE lane END,
   args = :args, expires = {expiry}, again_due = NULL, again_args = NULL,
   attempts = CASE WHEN :mode = 'replace' THEN 0 ELSE attempts END,
@@ -122,7 +126,7 @@ WHERE id = :id
 -- :name tx_wish
 UPDATE nextdue_task SET
   latest = CASE WHEN again_due IS NULL THEN min({instant} + :latest, {max}) ELSE latest END,
-  again_args = :args, expires = {expiry},
+  again_args = :args, expires = {expiry}, again_grp = :grp,
   again_due = CASE :mode
     WHEN 'replace' THEN {wanted}
     WHEN 'extend' THEN min(max({wanted}, coalesce(again_due, {wanted})),

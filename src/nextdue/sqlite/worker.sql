@@ -10,6 +10,9 @@
 -- :name enlist
 INSERT INTO nextdue_worker(started, host, pid) VALUES ({instant}, :host, :pid)
 
+-- :name serves
+UPDATE nextdue_worker SET serves = :serves WHERE id = :worker
+
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
 
@@ -56,6 +59,12 @@ SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL
 CREATE TEMP TRIGGER nextdue_refused_do INSTEAD OF INSERT ON nextdue_refused
 BEGIN
   DELETE FROM nextdue_behind;
+  -- What had the last slots may have been cancelled: they are given out again.
+  UPDATE nextdue_rate SET tail = coalesce((
+    SELECT max(t.due) FROM nextdue_task t
+    WHERE t.name = NEW.name AND t.grp = NEW.grp AND t.due > {now} AND t.due <= nextdue_rate.tail AND t.token IS NULL),
+    free - NEW.rate)
+  WHERE NEW.rate IS NOT NULL AND name = NEW.name AND grp = NEW.grp AND tail > {now};
   INSERT INTO nextdue_behind(id) SELECT NEW.id;
   INSERT INTO nextdue_behind(id)
     SELECT t.id FROM (
@@ -129,6 +138,7 @@ BEGIN
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
     scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END,
     args = CASE WHEN s.again IS NULL THEN args ELSE again_args END,
+    grp = CASE WHEN s.again IS NULL THEN nextdue_task.grp ELSE again_grp END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
@@ -138,6 +148,7 @@ BEGIN
 END;
 
 -- What was claimed and isn't simply run: leases taken over, and odd ones.
+CREATE TEMP TABLE nextdue_left(name TEXT NOT NULL, grp TEXT NOT NULL);
 CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
 CREATE TEMP TRIGGER nextdue_odd_do INSTEAD OF INSERT ON nextdue_odd
 BEGIN
@@ -155,24 +166,30 @@ BEGIN
       CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_left;
+  INSERT INTO nextdue_left
+    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE (c.odd >= 4 OR (c.taken AND c.odd & 2)) AND t.grp IS NOT NULL;
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
     message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
   FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
-  INSERT INTO nextdue_freed
-    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
-    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
   DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
+  -- One that is taken over starts once more: it gives its place back, as by a burial, and asks for one like any other.
+  UPDATE nextdue_task SET token = NULL, crashes = crashes + 1, progress = NULL
+    WHERE id IN (SELECT id FROM nextdue_claimed WHERE taken AND odd & 2 AND odd < 4);
   INSERT INTO nextdue_admit
     SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_limit l ON l.name = t.name
-    WHERE c.odd & 2 AND c.odd < 4 AND NOT c.taken ORDER BY c.place;
+    WHERE c.odd & 2 AND c.odd < 4 ORDER BY c.place;
+  INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
 
 CREATE TEMP VIEW nextdue_tick AS
@@ -219,8 +236,8 @@ BEGIN
     SELECT max(id) FROM (
       SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
     WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
-  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-    SELECT task, result, keep FROM nextdue_run
+  INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+    SELECT task, name, key, result, keep FROM nextdue_run
     WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
   DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
   DELETE FROM nextdue_result WHERE task IN (
@@ -277,7 +294,7 @@ BEGIN
     due = min({now} + c.lease, {max}),
     scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
     token = NEW.token
-  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 4 AND (c.odd < 2 OR c.taken);
+  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 2;
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
@@ -300,6 +317,7 @@ BEGIN
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN 'cancelled' END, args = coalesce(again_args, args),
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     gone_at = CASE WHEN again_due IS NULL THEN min({now} + coalesce(remember, 0), {max}) END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
@@ -334,7 +352,7 @@ SELECT (SELECT now FROM nextdue_now),
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
   EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
-  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
+  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
@@ -371,8 +389,8 @@ WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more:
--- no rate is slower than one a day.
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more: their
+-- task has none now, or they are older than the slowest rate, one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
@@ -380,6 +398,7 @@ WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_eac
 
 -- :name forget_rates
 DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
+  OR name IN (SELECT key FROM json_each(:names) WHERE value ->> 3 IS NULL)
 
 -- :name lanes
 SELECT {lanes}
@@ -405,9 +424,10 @@ SELECT {instant},
   {lanes},
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
--- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
+-- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs. In
+-- paused lanes too.
 -- :name cut_leases
-UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_open o
-WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
+UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_limit o
+WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
   AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
