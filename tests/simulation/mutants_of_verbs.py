@@ -17,7 +17,7 @@ ONE_KEY_AND_STOPS = Weather(puts=120, names=("mail",), keys=1, long_every=4, sto
 SLOW = Weather(puts=120, names=("rated",), groups=("a",), long_every=4)
 ONE_KEY_AND_DEATHS = Weather(puts=120, names=("mail",), keys=1, long_every=4, crash=0.04)
 ONE_LIMITED_KEY = Weather(puts=120, names=("shard",), keys=1, long_every=4)
-FROZEN = Weather(puts=90, pause=0.05, long_every=6)
+FROZEN = Weather(puts=90, pause=0.03, storm_ms=600_000, finish_every=1)
 RESTS = Weather(puts=90, rests=6)
 LONG_RESTS = Weather(puts=60, rests=10, long_every=5)
 
@@ -213,7 +213,7 @@ def a_wish_is_lost_by_finishing(patch):
 
 @mutant(ONE_GROUP)
 def nobody_follows_who_finished(patch):
-    return finish_with(patch, tx_unblock=("WHERE l.name = :name", "WHERE 0"))
+    return finish_with(patch, tx_unblock=("ON l.name = t.name", "ON 0"))
 
 
 @mutant(ONE_KEY)
