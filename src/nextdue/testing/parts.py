@@ -19,6 +19,7 @@ from nextdue.sqlite.tx import Finish, Transaction
 from nextdue.sqlite.waiting import Ended, Waits, ended
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds, within
+from nextdue.testing.failures import Failures
 
 RunUntil = Callable[[Callable[[], bool], float | None], bool]
 
@@ -132,11 +133,13 @@ class SandboxExecutor:
         desk: Desk,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         takes_ms: Mapping[str, int],
         patience: Callable[[], float],
     ) -> None:
-        self._inline = InlineExecutor(definitions, desk)
-        self._definitions, self._clock, self._crashes = definitions, clock, crashes
+        self._watched: dict[str, Definition] = {}
+        self._inline = InlineExecutor(self._watched, desk)
+        self._definitions, self._clock, self._crashes, self._failures = definitions, clock, crashes, failures
         self._takes_ms, self._patience = takes_ms, patience
         self._queue: list[Claim] = []
         self._running: tuple[Claim, Ending, int] | None = None
@@ -165,6 +168,7 @@ class SandboxExecutor:
             self._inline.start(claim)
             endings.extend(self._inline.finished())
 
+        self._watched[claim.name] = self._failures.watched(self._definitions[claim.name])
         self.calls += 1
         self.busy = True
         try:
@@ -176,8 +180,9 @@ class SandboxExecutor:
             raise NeverEnds(
                 f"{claim.name} #{claim.id} ran for over {self._patience():g} s of real time; "
                 "if it needs that long, raise the sandbox's `patience`"
-            )
+            ) from self._failures.cut()
         self._crashes.die_if_dead()
+        self._failures.ended(claim, endings[0])
         return endings[0]
 
     def _limited(self, claim: Claim, ending: Ending) -> tuple[Ending, int]:

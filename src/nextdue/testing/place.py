@@ -11,6 +11,7 @@ from nextdue.records import Settlement
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
+from nextdue.testing.failures import Failures
 from nextdue.testing.parts import (
     Idle,
     RunUntil,
@@ -34,6 +35,7 @@ class Place:
         path: Path,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         *,
         takes_ms: dict[str, int],
         patience: Callable[[], float],
@@ -42,7 +44,7 @@ class Place:
         only: str | None = None,
     ) -> None:
         self.app, self.path, self.crashed = app, path, 0
-        self._clock, self._crashes, self._only = clock, crashes, only
+        self._clock, self._crashes, self._failures, self._only = clock, crashes, failures, only
         self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
         self._worker: Worker | None = None
         self._executor: SandboxExecutor | None = None
@@ -113,7 +115,13 @@ class Place:
         if self._worker is None or self._executor is None:
             self._crashes.reborn()
             self._executor = SandboxExecutor(
-                definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
+                definitions,
+                self.app.desk,
+                self._clock,
+                self._crashes,
+                self._failures,
+                self._takes_ms,
+                self._patience,
             )
             self._worker = Worker(
                 self._open_store(),

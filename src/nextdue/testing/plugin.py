@@ -26,10 +26,11 @@ def _nextdue(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails keeps its files, and says where they are."""
+    """A test that fails keeps its files, and says where they are and what its tasks raised."""
     report = yield
     sandbox: Any = getattr(item, "funcargs", {}).get("nextdue")
     if report.failed and call.when != "teardown" and isinstance(sandbox, Sandbox):
         item.stash[_FAILED] = True
-        report.sections.append(("nextdue", "\n".join(f"the test's database is kept: {file}" for file in sandbox.files)))
+        if sandbox.files:
+            report.sections.append(("nextdue", sandbox.report()))
     return report

@@ -98,7 +98,8 @@ class _Trials:
             handle = self.task.enqueue(*self.args, **self.kwargs)
             sandbox.run_until(lambda: _is_done(handle) or handle.state not in ("waiting", "running"), limit=RUNS)
             if not _is_done(handle) and handle.state not in ("done", "gone"):
-                raise AssertionError(f"{self.call} ended {handle.state} {when}: {handle.view().message}")
+                said = f"{self.call} ended {handle.state} {when}: {handle.view().message}"
+                raise AssertionError(said) from sandbox._failures.last
             state = self._files_and_tasks(handle) if self.state is None else self.state()
             return state, crashes.passed
 

@@ -18,6 +18,7 @@ from nextdue.errors import BadDefinition, BadTime
 from nextdue.records import Settlement
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds
+from nextdue.testing.failures import Failures
 from nextdue.testing.place import SPINS, Place
 
 log = logging.getLogger("nextdue")
@@ -52,7 +53,7 @@ class Sandbox:
         self.patience = PATIENCE_S
         """How many seconds of real time one run of a task may take before the test fails."""
         self._clock = FakeClock(time.time_ns() // 1_000_000)
-        self._crashes = Crashes()
+        self._crashes, self._failures = Crashes(), Failures()
         self._takes_ms: dict[str, int] = {}
         self._places: list[Place] = []
         self._counts: Counter[str] = Counter()
@@ -84,6 +85,7 @@ class Sandbox:
                 folder / app.path.name,
                 self._clock,
                 self._crashes,
+                self._failures,
                 takes_ms=self._takes_ms,
                 patience=lambda: self.patience,
                 hook=self._tell,
@@ -103,6 +105,10 @@ class Sandbox:
     def files(self) -> list[Path]:
         """The files in which the applications of this test are."""
         return [place.path for place in self._places]
+
+    def report(self) -> str:
+        """What a failing test says of it: where its files are kept, and the tracebacks of tasks that failed."""
+        return "\n".join([*(f"the test's database is kept: {file}" for file in self.files), *self._failures.report()])
 
     # time
 
@@ -211,13 +217,12 @@ class Sandbox:
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
         self.close()
-        if exc is not None:
-            if self._temporary:
-                exc.add_note(f"nextdue: the test's files are kept in {self.folder}")
-            return
-        if self._temporary:
+        if exc is not None and self._temporary and self.files:
+            exc.add_note(self.report())
+        elif self._temporary:
             shutil.rmtree(self.folder)
-        self.check()
+        if exc is None:
+            self.check()
 
     # work
 
@@ -284,7 +289,7 @@ class Sandbox:
         raise NeverEnds(
             f"after {limit} runs there was still something to do ({often}); does a task enqueue itself, or fail and "
             "come back, for ever? If so much is meant, give limit=..."
-        )
+        ) from self._failures.last
 
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
