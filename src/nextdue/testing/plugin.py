@@ -14,7 +14,7 @@ _FAILED = pytest.StashKey[bool]()
 @pytest.fixture(name="nextdue")
 def _nextdue(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """The real engine of nextdue on a file of this test's own, under a clock that only the test moves."""
-    sandbox = Sandbox(tmp_path_factory.mktemp("nextdue"))
+    sandbox = Sandbox(tmp_path_factory.mktemp("nextdue")).__enter__()
     yield sandbox
     sandbox.close()
     if not request.node.stash.get(_FAILED, False):

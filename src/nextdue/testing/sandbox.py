@@ -19,6 +19,7 @@ from nextdue.records import Settlement
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds
 from nextdue.testing.failures import Failures
+from nextdue.testing.guard import guarded
 from nextdue.testing.place import SPINS, Place
 
 log = logging.getLogger("nextdue")
@@ -58,6 +59,7 @@ class Sandbox:
         self._places: list[Place] = []
         self._counts: Counter[str] = Counter()
         self._runs: Counter[str] = Counter()
+        self._guard = contextlib.ExitStack()
         self._closed = False
 
     # what is tested
@@ -202,6 +204,7 @@ class Sandbox:
         """Lead the applications back to their own files. Again: nothing happens."""
         self._closed = True
         with contextlib.ExitStack() as all_of_them:
+            all_of_them.callback(self._guard.close)
             for place in self._places:
                 all_of_them.callback(place.restore)
 
@@ -213,6 +216,8 @@ class Sandbox:
             raise AssertionError(f"{', '.join(waiting)}: the worker never came to this point")
 
     def __enter__(self) -> "Sandbox":
+        """From now on, until its end, applications that are in no sandbox are refused."""
+        self._guard.enter_context(guarded())
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
