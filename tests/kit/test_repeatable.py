@@ -164,8 +164,24 @@ def test_rows_of_ones_own_in_the_same_file_are_compared(nd, pay):
 
 
 def test_a_table_that_is_missing_asks_for_a_reset(pay):
-    with pytest.raises(AssertionError, match=r"no such table: pay\. Each trial begins with an empty file: give reset="):
+    with pytest.raises(AssertionError, match=r"no such table: pay\. Each trial .* or give reset="):
         assert_repeatable(pay, (1, True))
+
+
+def test_each_trial_begins_with_the_tables_of_the_test(box, nd, mail, pay):
+    with nd.transaction() as tx:
+        tx.execute("CREATE TABLE pay(id INTEGER PRIMARY KEY)")
+        tx.execute("INSERT INTO pay VALUES (7)")
+    waiting = mail.enqueue("ada")
+    nd.pause(queue="default")
+    box.assert_repeatable(pay, (1, True))
+    with pytest.raises(AssertionError, match="not harmless") as caught:
+        box.assert_repeatable(pay, (1, False))
+    assert "'(7,)', '(8,)']" in str(caught.value).split("now:")[0]
+    with nd.transaction() as tx:
+        assert tx.execute("SELECT id FROM pay").fetchall() == [(7,)]
+    assert [h.id for h in nd.find()] == [waiting.id]
+    assert [paused.word for paused in nd.paused()] == ["default"]
 
 
 def test_what_only_the_very_first_run_does_can_not_be_judged(nd, seen):

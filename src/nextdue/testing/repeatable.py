@@ -15,6 +15,7 @@ from nextdue.app import Task
 from nextdue.errors import BadDefinition
 from nextdue.handle import Handle
 from nextdue.testing.crashes import Passage
+from nextdue.testing.parts import SandboxCaller
 from nextdue.testing.sandbox import Sandbox
 
 MOST = 100
@@ -26,7 +27,10 @@ SHOWN = 2_000
 
 NOW = re.compile(r"CURRENT_|'now'", re.IGNORECASE)
 """What the default of a column says that is the time of now."""
-NO_TABLE = ". Each trial begins with an empty file: give reset=, a function that makes the tables in it"
+NO_TABLE = (
+    ". Each trial begins with the tables of the test's sandbox: make them there, after use(), "
+    "or give reset=, a function that makes them"
+)
 NO_RESET = (
     "There is no reset=, so that `state` shows what all runs so far have left: give reset=, a function that undoes it"
 )
@@ -52,10 +56,10 @@ def assert_repeatable(
     end; at most 100 of them), with its worker dying there and the task being retried; at the point `settle` that
     means two whole runs. `args`: a tuple, or a dict by name.
     `state` answers what is to be compared; without it, the files that ctx.replace wrote, the tasks that were enqueued
-    and your own tables in the application's file are, and one of them must have changed. Each trial begins with a new,
-    empty file of the application, with the files of ctx.replace as they were, and with a call of `reset`, which makes
-    the tables that the task needs and undoes what else it does. Without a `reset`, a `state` of your own shows what
-    all trials so far have left. All trials begin `at` the same instant (default: now).
+    and your own tables in the application's file are, and one of them must have changed. Each trial begins with a new
+    file that has no tasks, but your tables of the test's sandbox if there is one, with the files of ctx.replace as they
+    were, and with a call of `reset`, which undoes what else the task does. Without a `reset`, a `state` of your own
+    shows what all trials so far have left. All trials begin `at` the same instant (default: now).
     """
     __tracebackhide__ = True  # pytest shows the line of the test instead
     given: Any = task
@@ -78,6 +82,8 @@ class _Trials:
         self.call = (
             f"{task.name}({', '.join([*map(repr, self.args), *(f'{k}={v!r}' for k, v in self.kwargs.items())])})"
         )
+        self._outer = task.app.path if isinstance(task.app.caller, SandboxCaller) else None
+        """The file of the test's own sandbox."""
         self._folder = Path()
         """The same in all trials, since a task may write beside its database."""
         self._originals: dict[Path, bytes | None] = {}
@@ -113,6 +119,8 @@ class _Trials:
         self._folder.mkdir()
         with Sandbox(self._folder) as sandbox:
             sandbox.use(self.task.app, at=self.at, only=self.task.name)
+            if self._outer is not None and self._outer.exists():
+                _copy_tables(self._outer, self.task.app.path)
             crashes = sandbox._crashes
             crashes.at_passage, crashes.on_passage = at, self._remember
             if self.reset is not None:
@@ -171,13 +179,26 @@ def _is_done(handle: Handle) -> bool:
     return any(run.outcome == "done" for run in handle.runs())
 
 
+def _copy_tables(source: Path, target: Path) -> None:
+    """The user's own tables with their rows, and nothing of ours."""
+    with contextlib.closing(sqlite3.connect(source)) as test, contextlib.closing(sqlite3.connect(target)) as trial:
+        test.backup(trial)
+        for name in _names(trial):
+            if name.startswith("nextdue_") and name != "nextdue_meta":
+                trial.execute(f"DELETE FROM {name}")
+        trial.commit()
+
+
+def _names(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")]
+
+
 def _tables(file: Path) -> dict[str, list[str]]:
     """The rows of the user's own tables in this file, without columns that say when a row was made."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         return {
             name: sorted(map(repr, connection.execute(f"SELECT {_columns(connection, name)} FROM {_quoted(name)}")))
-            for name in sorted(names)
+            for name in _names(connection)
             if not name.startswith(("nextdue_", "sqlite_"))
         }
 
