@@ -174,7 +174,7 @@ class Sandbox:
 
         The function is called when its time begins. With a time limit below that the run fails by it.
         """
-        self._takes_ms[_name(task)] = duration_ms(time, "the time a task takes")
+        self._takes_ms[self._name(task)] = duration_ms(time, "the time a task takes")
 
     # death
 
@@ -184,7 +184,7 @@ class Sandbox:
         Nothing that follows the point happens; the task is retaken by the next worker after its back-off. Raises
         BadDefinition for an unknown point, naming those that there are. A test at whose end it didn't happen fails.
         """
-        self._crashes.arm(point, None if task is None else _name(task), nth)
+        self._crashes.arm(point, None if task is None else self._name(task), nth)
 
     @property
     def crashes(self) -> list[str]:
@@ -305,11 +305,13 @@ class Sandbox:
             if s.outcome in ("failed", "dead", "held"):
                 log.warning("%s #%d %s: %s", s.name, s.id, s.outcome, s.message)
 
-
-def _name(task: Task[..., Any] | str) -> str:
-    given: Any = task
-    if isinstance(given, Task):
-        return given.name
-    if isinstance(given, str):
-        return given
-    raise BadDefinition(f"a task or its name is needed here, not {given!r}")
+    def _name(self, task: Task[..., Any] | str) -> str:
+        """Its name; BadDefinition if no application here has such a task, for then nothing would come of it."""
+        given: Any = task
+        if not isinstance(given, Task | str):
+            raise BadDefinition(f"a task or its name is needed here, not {given!r}")
+        name = given if isinstance(given, str) else given.name
+        known = sorted({name for place in self._places for name in place.app.definitions})
+        if self._places and name not in known:
+            raise BadDefinition(f"no application in this sandbox has a task {name!r}; there are {', '.join(known) or 'none'}")
+        return name
