@@ -189,3 +189,30 @@ def test_the_report_names_each_application(nextdue):
     for name in ("one", "two"):
         nextdue.use(Nextdue(f"/nowhere/{name}.db"))
     assert [Path(line.split(": ")[1]).name for line in nextdue.report().splitlines()] == ["one.db", "two.db"]
+
+
+def test_the_report_shows_what_is_there_by_the_clock_of_the_test(box, nd):
+    @nd.task(retry=Retry(base="1h"))
+    def fails(n: int) -> None:
+        raise ValueError("a\nb" * 100)
+
+    fails.enqueue(0)
+    box.drain()
+    assert box.report().splitlines()[1:3] == [
+        "at 2030-06-01T12:00:00.000Z there are in it:",
+        "  #1 fails is waiting, due 2030-06-01T13:00:00.001Z: ValueError: a",
+    ]
+    fails.using(key="k").enqueue(1)
+    fails.using(delay="2h").enqueue_many([(n,) for n in range(20)])
+    shown = [line for line in box.report().splitlines() if line.startswith("  ")]
+    assert shown[0] == "  #2 fails 'k' is waiting, due 2030-06-01T12:00:00.000Z"
+    assert shown[10] == "  and more"
+
+
+def test_a_report_never_fails(box, nd):
+    nd.find()
+    nd.path.write_bytes(b"no database" * 1000)
+    assert str(nd.path) in box.report()
+    nd.path.unlink()
+    assert str(nd.path) in box.report()
+    assert not nd.path.exists()

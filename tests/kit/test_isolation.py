@@ -72,7 +72,7 @@ def test_an_error_in_the_test_leads_the_application_back_too(shop):
         test()
     assert shop.path == own
     assert list(own.parent.iterdir()) == []
-    kept = Path(caught.value.__notes__[0].split(" is kept: ")[1])
+    kept = Path(caught.value.__notes__[0].splitlines()[0].split(" is kept: ")[1])
     assert kept.stat().st_size > 0
 
 

@@ -1,13 +1,15 @@
 """One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from nextdue.app import Nextdue
+from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
-from nextdue.records import Settlement
+from nextdue.records import Settlement, TaskView
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
@@ -24,6 +26,9 @@ from nextdue.worker import Worker, servings
 
 SPINS = 1_000
 """So many ticks in a row at one instant, without an ending, are too many."""
+
+SHOWN = 10
+"""How many tasks are in the report of a failing test."""
 
 
 class Place:
@@ -85,6 +90,18 @@ class Place:
     def _open_store(self) -> SandboxStore:
         app = self.app
         return SandboxStore(self.path, self._clock, self._crashes, keep_rows=app._keep_rows, keep_ms=app._keep_ms)
+
+    def report(self) -> list[str]:
+        """Where its file is, and what is in it, nearest due first."""
+        lines = [f"the test's database is kept: {self.path}"]
+        if not self.path.exists():
+            return lines
+        with contextlib.suppress(Exception), contextlib.closing(self._open_store()) as store:  # the test comes first
+            found = store.find(limit=SHOWN + 1)
+            lines += [f"at {utc_text(self._clock.now())} there are in it:"] if found else []
+            lines += [f"  {_line(view)}" for view in found[:SHOWN]]
+            lines += ["  and more"] if len(found) > SHOWN else []
+        return lines
 
     # its worker
 
@@ -158,3 +175,10 @@ class Place:
         if worker is not None:
             worker.executor.close()
             worker.store.close()
+
+
+def _line(view: TaskView) -> str:
+    key = "" if view.key is None else f" {view.key!r}"
+    due = "" if view.due is None else f", due {utc_text(view.due)}"
+    said = (view.message or "").partition("\n")[0][:100]
+    return f"#{view.id} {view.name}{key} is {view.state}{due}{said and f': {said}'}"

@@ -109,8 +109,12 @@ class Sandbox:
         return [place.path for place in self._places]
 
     def report(self) -> str:
-        """What a failing test says of it: where its files are kept, and the tracebacks of tasks that failed."""
-        return "\n".join([*(f"the test's database is kept: {file}" for file in self.files), *self._failures.report()])
+        """What a failing test says of it: its files, the tasks in them, and the tracebacks of those that failed."""
+        lines = [line for place in self._places for line in place.report()]
+        return "\n".join([*lines, *self._failures.report()])
+
+    def __repr__(self) -> str:
+        return f"<sandbox of {', '.join(file.name for file in self.files) or 'nothing yet'}>"
 
     # time
 
@@ -221,11 +225,13 @@ class Sandbox:
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
-        self.close()
         if exc is not None and self._temporary and self.files:
             exc.add_note(self.report())
-        elif self._temporary:
-            shutil.rmtree(self.folder)
+            self.close()
+        else:
+            self.close()
+            if self._temporary:
+                shutil.rmtree(self.folder)
         if exc is None:
             self.check()
 
@@ -313,5 +319,7 @@ class Sandbox:
         name = given if isinstance(given, str) else given.name
         known = sorted({name for place in self._places for name in place.app.definitions})
         if self._places and name not in known:
-            raise BadDefinition(f"no application in this sandbox has a task {name!r}; there are {', '.join(known) or 'none'}")
+            raise BadDefinition(
+                f"no application in this sandbox has a task {name!r}; there are {', '.join(known) or 'none'}"
+            )
         return name
