@@ -9,7 +9,7 @@ import msgspec
 from nextdue import points
 from nextdue.aio import in_thread
 from nextdue.desk import Desk
-from nextdue.errors import BadDefinition
+from nextdue.errors import BadDefinition, BadTransaction
 from nextdue.executors.call import Definition
 from nextdue.executors.inline import InlineExecutor
 from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
@@ -115,6 +115,12 @@ class SandboxDesk(Desk):
             yield tx
             points.point("finish")
         points.point("finished")
+
+    def _another(self, file: object) -> BadTransaction:
+        return BadTransaction(
+            f"tx is a transaction on {file}, and in this test the tasks are kept in {self.path}: let connections of "
+            "yours lead to nd.path too, as those of an engine that is made after use(nd)"
+        )
 
     def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
         points.point("finish")
