@@ -49,11 +49,12 @@ class Place:
         only: str | None = None,
     ) -> None:
         self.app, self.path, self.crashed = app, path, 0
-        self._clock, self._crashes, self._failures, self._only = clock, crashes, failures, only
+        self._clock, self._crashes, self._only = clock, crashes, only
         self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
         self._worker: Worker | None = None
         self._executor: SandboxExecutor | None = None
         self._before: dict[str, Any] | None = None
+        self._failures = failures
 
     # the application
 
