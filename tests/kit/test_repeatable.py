@@ -1,5 +1,7 @@
 """assert_repeatable: a task that bears its worker's death anywhere passes, one that doesn't is told where."""
 
+import contextlib
+import sqlite3
 import time
 from pathlib import Path
 
@@ -161,6 +163,22 @@ def test_rows_of_ones_own_in_the_same_file_are_compared(nd, pay):
     assert "'(2,)'" not in once
     assert "'(1,)', '(2,)'" in now
     assert "nextdue_" not in now
+
+
+def test_a_table_that_can_not_be_read_stands_in_nobody_s_way(box, nd, mail):
+    """As one of an extension that only the application loads."""
+    nd.find()
+    with contextlib.closing(sqlite3.connect(nd.path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING unknown(a)')"
+        )
+
+    @nd.task
+    def order(n: int) -> None:
+        mail.using(key=str(n)).enqueue("ada")
+
+    box.assert_repeatable(order, (1,))
 
 
 def test_a_table_that_is_missing_asks_for_a_reset(pay):

@@ -196,16 +196,17 @@ def _names(connection: sqlite3.Connection) -> list[str]:
 def _tables(file: Path) -> dict[str, list[str]]:
     """The rows of the user's own tables in this file, without columns that say when a row was made."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        return {
-            name: sorted(map(repr, connection.execute(f"SELECT {_columns(connection, name)} FROM {_quoted(name)}")))
-            for name in _names(connection)
-            if not name.startswith(("nextdue_", "sqlite_"))
-        }
+        names = [name for name in _names(connection) if not name.startswith(("nextdue_", "sqlite_"))]
+        return {name: _rows(connection, name) for name in names}
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> str:
-    found = connection.execute("SELECT name, dflt_value FROM pragma_table_info(?)", (table,))
-    return ", ".join(_quoted(name) for name, default in found if not NOW.search(default or "")) or "1"
+def _rows(connection: sqlite3.Connection, table: str) -> list[str]:
+    try:
+        found = connection.execute("SELECT name, dflt_value FROM pragma_table_info(?)", (table,))
+        columns = ", ".join(_quoted(name) for name, default in found if not NOW.search(default or "")) or "1"
+        return sorted(map(repr, connection.execute(f"SELECT {columns} FROM {_quoted(table)}")))
+    except sqlite3.Error as exc:  # one of an extension that isn't loaded here
+        return [str(exc)]
 
 
 def _quoted(name: str) -> str:
