@@ -81,5 +81,5 @@ class Failures:
 def _text(exc: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(exc)).rstrip()
-    except Exception:  # whatever asks such an exception what it is fails too
+    except BaseException:  # whatever asks such an exception what it is fails too
         return "its exception can't be described"
