@@ -10,6 +10,7 @@ from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
 from nextdue.records import Settlement, TaskView
+from nextdue.sqlite import care
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
@@ -98,9 +99,10 @@ class Place:
         if not self.path.exists():
             return lines
         with contextlib.suppress(Exception), contextlib.closing(self._open_store()) as store:  # the test comes first
-            found = store.find(limit=SHOWN + 1)
+            found = care.listed(store, care.EVERYTHING, limit=SHOWN + 1)
             lines += [f"at {utc_text(self._clock.now())} there are in it:"] if found else []
-            lines += [f"  {_line(view)}" for view in found[:SHOWN]]
+            views = [store.get(task.id) for task in found[:SHOWN]]
+            lines += [f"  {_line(view)}" for view in views if view is not None]
             lines += ["  and more"] if len(found) > SHOWN else []
         return lines
 
