@@ -17,7 +17,7 @@ from nextdue.executors import declared
 from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
-from nextdue.service import Hook, Service
+from nextdue.service import Service
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
@@ -27,6 +27,7 @@ from nextdue.sqlite.tx import Transaction
 from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms
 from nextdue.tx import awaited
 from nextdue.upkeep import Upkeep
+from nextdue.worker import Hook
 
 P = ParamSpec("P")
 R = TypeVar("R")

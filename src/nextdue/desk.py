@@ -269,4 +269,4 @@ def _same_file(one: Path, other: Path) -> bool:
 
 
 def _now(store: SqliteStore) -> int | None:
-    return store._clock()["now"]
+    return store.clock()["now"]

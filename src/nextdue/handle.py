@@ -32,6 +32,8 @@ class Handle:
         key = "" if self.key is None else f" key={self.key!r}"
         return f"<{self.name} #{self.id}{key}>"
 
+    # looking at it
+
     @property
     def state(self) -> State:
         """waiting, running, done, dead, cancelled or held; gone if neither a row nor its history is left."""
@@ -46,6 +48,28 @@ class Handle:
             view = store.get(self.id)
         return from_ms(view.due) if view and view.due is not None else None
 
+    def view(self) -> TaskView:
+        """All that is known of it. Raises UnknownTask if nothing is."""
+        with self._caller.use() as store:
+            view = store.get(self.id)
+        if view is None:
+            raise UnknownTask(f"{self!r} is neither in {self._caller.path} nor in its run history")
+        return view
+
+    def runs(self) -> list[RunView]:
+        """What happened to it so far, newest first."""
+        with self._caller.use() as store:
+            return store.runs(task=self.id)
+
+    # changing what becomes of it
+
+    def cancel(self) -> bool:
+        """Cancel it if it is waiting, held or dead: True. False if it is done, or runs: then it is asked to stop.
+
+        A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
+        """
+        return self._caller.cancel(self.id) == "cancelled"
+
     def retry(self) -> bool:
         """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
 
@@ -58,14 +82,6 @@ class Handle:
         """Make it due now if it is waiting, whatever its delay; False if it isn't, then nothing changes."""
         with self._caller.use() as store:
             return care.apply(store, "run_now", [self.id]) == 1
-
-    def view(self) -> TaskView:
-        """All that is known of it. Raises UnknownTask if nothing is."""
-        with self._caller.use() as store:
-            view = store.get(self.id)
-        if view is None:
-            raise UnknownTask(f"{self!r} is neither in {self._caller.path} nor in its run history")
-        return view
 
     def pause(self) -> bool:
         """Set it aside until resume(): it is held, and its due is kept. False if it runs or has ended.
@@ -83,18 +99,6 @@ class Handle:
             resumed = resume_task(store, self.id)
         self._caller.ring()
         return resumed
-
-    def runs(self) -> list[RunView]:
-        """What happened to it so far, newest first."""
-        with self._caller.use() as store:
-            return store.runs(task=self.id)
-
-    def cancel(self) -> bool:
-        """Cancel it if it is waiting, held or dead: True. False if it is done, or runs: then it is asked to stop.
-
-        A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
-        """
-        return self._caller.cancel(self.id) == "cancelled"
 
     # waiting for its end
 
@@ -199,6 +203,6 @@ class Handle:
         reason = found.reason or found.state
         message = found.message or ""
         said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
-        todo = {"dead": "; put it again to start it anew", "held": "; it waits for a person"}.get(found.state, "")
+        todo = {"dead": "; retry() starts it anew", "held": "; it waits for a person"}.get(found.state, "")
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

@@ -83,12 +83,6 @@ class Store(Protocol):
         """The task that holds this key, if any."""
         ...
 
-    def find(
-        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
-    ) -> list[TaskView]:
-        """Tasks by name, queue and state, nearest due first; done ones are in runs()."""
-        ...
-
     def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:
         """The run history, newest first."""
         ...

@@ -24,11 +24,9 @@ from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
 from nextdue.task import RunIn
-from nextdue.worker import Worker, run
+from nextdue.worker import Hook, Worker, run
 
 log = logging.getLogger("nextdue")
-
-Hook = Callable[[Sequence[Settlement]], None]
 
 
 class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Service"]):

@@ -1,5 +1,6 @@
 """`nextdue worker` in processes of its own: first lines, exit codes, and what it says and doesn't say."""
 
+import importlib
 import os
 import pty
 import re
@@ -60,6 +61,25 @@ def test_an_idle_file_is_told_in_few_words_and_without_rich(shop):
     assert (code, err) == (0, "")
     assert lines[2:4] == ["  waiting    0", "  next due   nothing"]
     assert lines[-1] == "False"
+
+
+def test_a_worker_of_the_command_line_renews_its_leases(shop):
+    """What its first lines look up must not change what its ticks ask."""
+    shop.write(
+        """
+        import time
+        from shop import nd
+        @nd.task(lease=1)
+        def slow():
+            time.sleep(1.2)
+    """,
+        "app.py",
+    )
+    importlib.import_module("app").slow.enqueue()
+    code, out, err = shop.run("worker", "app:nd", "--once")
+    assert (code, err) == (0, "")
+    assert "1 done, 0 failed, 0 dead, 0 released" in out
+    assert [run.outcome for run in shop.nd.get(1).runs()] == ["done"]
 
 
 def test_the_applications_own_logging_shows_each_line_once(shop):

@@ -188,7 +188,29 @@ def test_a_thousand_set_aside_delay_nobody(place, grp):
     place.clock.advance(10)
     assert free in [claim.id for _ in range(2) for claim in hand.claim(4)]
     assert hand.store.look(hand.id).due_ms > place.clock.now()
-    assert hand.tick(slots=4).found == 0
+    assert hand.tick(slots=4).claims == []
+
+
+def test_what_has_a_limit_is_claimed_ahead_within_it_and_what_has_a_rate_is_not(place):
+    hand = place.hand({"mail": Serving(LEASE_MS, limit=3), "call": Serving(LEASE_MS, rate_ms=1_000)})
+    mails = [place.put() for _ in range(5)]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == mails[:3]
+    place.clock.advance(1)
+    late = place.put(group="b")
+    calls = [place.put("call", group=grp) for grp in "cd"]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == [late]
+    assert [claim.id for claim in hand.claim(1, ahead=9)] == calls[:1]
+
+
+@pytest.mark.parametrize("grp", [None, "", "a"])
+def test_a_claim_reads_nothing_of_those_behind_it_in_its_group(place, grp):
+    """F117: as long as the limit isn't reached, nobody has to be set aside, however many wait."""
+    place.store.put([Put("mail", "default", 0, "[1]", group=grp)] * 20_000)
+    hand = place.hand({"mail": Serving(LEASE_MS, limit=9)})
+    thousands = []
+    hand.store.database.connection.set_progress_handler(lambda: thousands.append(1), 1_000)
+    assert len(hand.claim(8)) == 8
+    assert len(thousands) < 10
 
 
 @pytest.mark.parametrize("how", ["cancel", "replace", "extend", "expire"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending
-from tests.simulation.groups import KINDS, LIMITS
+from tests.simulation.groups import KINDS, RATES
 
 
 class Poisoned(BaseException):
@@ -58,8 +58,8 @@ class SimExecutor:
             return
         if claim.crashes:
             self.judge(f"task {claim.id} has crashes and was claimed ahead")
-        if claim.name in LIMITS:
-            self.judge(f"task {claim.id} has a limit and was claimed ahead")
+        if claim.name in RATES:
+            self.judge(f"task {claim.id} has a rate and was claimed ahead")
         self.queue.append(claim)
 
     def _begin(self, claim: Claim, at: int) -> None:
@@ -123,7 +123,7 @@ class SimExecutor:
         self.told.add(claim)
         if claim in self.queue:
             self.queue.remove(claim)
-            self._ended.append(Ending(claim, "cancelled", ran_ms=0))
+            self._ended.append(Ending(claim, "cancelled"))
         elif claim in self.active and number_of(claim.args) % 3:
             self._heeding.add(claim)
             self.active[claim] = min(self.active[claim], self.now() + 5)

@@ -33,7 +33,7 @@ def mutant(weather: Weather):
 
 @mutant(ONE_GROUP)
 def a_limit_without_those_just_admitted(patch):
-    count = "r.token IS NOT NULL) >= NEW.most"
+    count = "r.token IS NOT NULL) < NEW.most"
     return swapped(TICK, count, count.replace(")", " AND r.token <> NEW.token)"))
 
 
@@ -57,6 +57,11 @@ def set_aside_without_a_limit_reached(patch):
     return swapped(
         TICK, "r.token IS NOT NULL) >= NEW.most\n    AND id IN", "r.token IS NOT NULL) + 1 >= NEW.most\n    AND id IN"
     )
+
+
+@mutant(BUSY)
+def what_has_a_rate_claimed_ahead(patch):
+    return swapped(TICK, "OR m.limited & 1", "")
 
 
 @mutant(LATE)
@@ -155,6 +160,6 @@ def a_wish_touches_what_runs(patch):
     return swapped(PUT, "again_args = NEW.args, expires", "args = NEW.args, again_args = NEW.args, expires")
 
 
-@mutant(BUSY)
+@mutant(ONE_KEY)
 def extended_beyond_the_latest(patch):
     return swapped(PUT, f"min(max(k.due, {AT}), max(coalesce(t.latest, {MAX}), {AT}))", f"max(k.due, {AT})")

@@ -1,6 +1,7 @@
 """`nextdue add`: putting a task from a shell."""
 
 import argparse
+import contextlib
 import os
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from nextdue.codec import MAX_BYTES
 from nextdue.errors import BadArguments, BadDefinition, BadTime
 from nextdue.records import Put, Stored
 from nextdue.sqlite import inspect
+from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.store import SqliteStore
 from nextdue.task import checked_name, checked_priority
 
@@ -71,8 +73,8 @@ def _put_by_app(
     """The application knows the function: its signature checks the arguments."""
     app = where.app
     assert app is not None
-    known = {word: task for task in app.tasks.values() for word in (*task.options.aliases, task.name)}
-    task = known[target.known_name(name, known, f"the application of {app.path}")]
+    word = target.known_name(name, app.definitions, f"the application of {app.path}")
+    task = app.tasks[app.definitions[word].options.name]
     if args.queue is not None:
         _check_queue(where, args.queue, {t.options.queue for t in app.tasks.values()})
     call = task.using(
@@ -110,11 +112,8 @@ def _put_by_path(
         key=None if args.key is None else checked_name(args.key, "a key"),
         remember_ms=None if args.key is None else duration_ms(REMEMBER),
     )
-    caller = where.caller()
-    try:
+    with contextlib.closing(Caller(where.path, where.open)) as caller:
         return caller.put(put)
-    finally:
-        caller.close()
 
 
 def _check_queue(where: Target, queue: str, known: set[str]) -> None:

@@ -19,8 +19,9 @@ from nextdue.cli.times import local_zone, relative, shown, span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
 from nextdue.sqlite import inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
-from nextdue.sqlite.files import FLEETING, SHARED, filesystem
+from nextdue.sqlite.files import FLEETING, filesystem, is_shared
 from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.uninstall import leftovers
 
 LATE_MS = 60_000
 """Overdue for longer than this is worth a warning."""
@@ -93,7 +94,7 @@ def _sqlite(version: tuple[int, ...]) -> Finding:
 
 
 def _file_system(kind: str) -> Finding:
-    if kind in SHARED or kind.startswith("fuse."):
+    if is_shared(kind):
         return Finding("bad", "disk", f"the file is on {kind}, where WAL would corrupt it", "move it to a local disk")
     if kind in FLEETING:
         return Finding("warn", "disk", f"the file is on {kind}", "it goes with a restart or the next deploy; move it")
@@ -108,7 +109,7 @@ def _permissions(path: Path) -> Iterator[Finding]:
         yield Finding("warn", "permissions", f"mode {mode:04o}: everybody may read the tasks", f"chmod o-r {path}")
     else:
         yield Finding("ok", "permissions", f"mode {mode:04o}")
-    for needed in (path, path.parent, *inspect.leftovers(path)):
+    for needed in (path, path.parent, *leftovers(path)):
         if not os.access(needed, os.W_OK):
             yield Finding("bad", "permissions", f"{needed} can't be written by this user", "chown or chmod it")
 
@@ -220,8 +221,7 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
         if counts:
             yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", f"nextdue ls --state {state} shows them")
     if app is not None:
-        known = {name for task in app.tasks.values() for name in (task.name, *task.options.aliases)}
-        strangers = Counter({name: count for name, count in log.waiting.items() if name not in known})
+        strangers = Counter({name: count for name, count in log.waiting.items() if name not in app.definitions})
         if strangers:
             text = f"names that the application doesn't declare: {_counted(strangers)}"
             yield Finding("warn", "names", text, "declare them, or give the new name an alias")

@@ -28,12 +28,9 @@ def health(args: argparse.Namespace) -> int:
     """Look; exit code 1 if anything is bad."""
     max_late = duration_ms(args.max_late, "--max-late")
     where = target.find(args.target)
-    known = None
-    if where.app is not None:
-        known = {name for task in where.app.tasks.values() for name in (task.name, *task.options.aliases)}
     store = where.open()
     try:
-        found = engine.look(store, known)
+        found = engine.look(store, where.app.definitions.keys() if where.app else None)
     finally:
         store.close()
     findings = list(examine(found, max_late))

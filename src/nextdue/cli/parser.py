@@ -289,7 +289,7 @@ def _health(commands: Any, name: str) -> None:
 
 def _check(commands: Any, name: str) -> None:
     says = "Look for broken rows. Changes nothing; exit code 1 if there are any."
-    parser = _command(commands, name, "care", says, "[TARGET] [--json]")
+    parser = _command(commands, name, "check", says, "[TARGET] [--json]")
     _target(parser)
     _json(parser)
 
@@ -352,7 +352,7 @@ def _release(commands: Any, name: str) -> None:
 
 def _uninstall(commands: Any, name: str) -> None:
     says = "Show what still waits; with --yes drop nextdue's tables and remove its files. Others stay."
-    parser = _command(commands, name, "care", says, "[TARGET] [--yes]")
+    parser = _command(commands, name, "uninstall", says, "[TARGET] [--yes]")
     _target(parser)
     parser.add_argument("--yes", action="store_true", help="do it")
 

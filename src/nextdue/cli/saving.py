@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from nextdue.cli import readers, render, target
-from nextdue.cli.pause import ring
 from nextdue.cli.times import relative, shown
 from nextdue.clock import duration_ms
 from nextdue.errors import BadDefinition, BadTime, StoreBusy
 from nextdue.sqlite import files
 from nextdue.sqlite import restore as restoring
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.backup import backup as back_up
 from nextdue.sqlite.restore import Held
 
@@ -75,7 +75,7 @@ def release(args: argparse.Namespace) -> int:
         restoring.release(store, over_ms)
     finally:
         store.close()
-    ring(where)
+    ring(where.path)
     spread = f", spread over {args.over}" if over_ms else ""
     print(f"{where.path} is released: {sum(o.tasks for o in found.overdue)} overdue start now{spread}.")
     return 0

@@ -11,7 +11,6 @@ from types import ModuleType, TracebackType
 
 from nextdue.app import Nextdue
 from nextdue.errors import BadDefinition, UnknownTask
-from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import SqliteStore
 
@@ -32,10 +31,6 @@ class Target:
     def open(self) -> SqliteStore:
         """A connection to the file. Raises StoreMissing: only the application creates it."""
         return SqliteStore(self.path, create=False)
-
-    def caller(self) -> Caller:
-        """A way to put tasks that rings the workers."""
-        return self.app.caller if self.app else Caller(self.path, self.open)
 
 
 def find(word: str | None) -> Target:

@@ -139,10 +139,7 @@ def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
 
 
 def _declared(where: Target, view: TaskView) -> list[str]:
-    if where.app is None:
-        return []
-    names = {name for task in where.app.tasks.values() for name in (task.name, *task.options.aliases)}
-    if view.name in names:
+    if where.app is None or view.name in where.app.definitions:
         return []
     return [f"The application given here declares no task {view.name!r}, so its workers leave it alone."]
 

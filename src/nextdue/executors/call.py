@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import datetime
@@ -241,6 +241,17 @@ class Context:
         """What it last said, as JSON [done, total, note], once; None if nothing new."""
         said, self._said = self._said, None
         return said
+
+
+def first_limit_ms(contexts: Iterable[Context]) -> int | None:
+    """Milliseconds until the first time limit among these passes, if any has one."""
+    nearest = min((context.ends_at for context in contexts if context.ends_at is not None), default=None)
+    return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
+
+
+def all_progress(contexts: Iterable[tuple[Claim, Context]]) -> list[tuple[Claim, str]]:
+    """What these have said of themselves since they were last asked."""
+    return [(claim, said) for claim, context in contexts if (said := context.take_progress()) is not None]
 
 
 def call(definition: Definition, claim: Claim, context: Context) -> Ending:

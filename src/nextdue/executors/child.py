@@ -148,7 +148,10 @@ class Child:
             if not poll.poll(SAY_EVERY_MS if self._busy or self._inbox else None):
                 self._pass_on()
                 continue
-            data = self._connection.recv(1 << 16)
+            try:
+                data = self._connection.recv(1 << 16)
+            except OSError:  # reset: the worker was killed before it read what this child last said
+                data = b""
             if not data:
                 self._end()
                 return

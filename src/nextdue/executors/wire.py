@@ -3,12 +3,12 @@
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from nextdue.executors.declared import Home
-from nextdue.records import Claim, Ending
+from nextdue.records import Claim, Ending, Kind
 
 M = TypeVar("M")
 
@@ -58,7 +58,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="is", omit_defau
 
     id: int
     token: int
-    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
+    kind: Kind
     ran_ms: int | None = None
     delay_ms: int | None = None
     reason: str | None = None

@@ -1,17 +1,20 @@
--- The verbs of those who put tasks. The words in braces are explained in statements.sql.
+-- The verbs of those who put tasks. The words in braces are explained in words.sql, those of one put below.
+-- A delay counts from now, which is cut to ms: + 1, or it would be early.
+-- :define wanted min(coalesce(:due, {instant} + :delay + (:delay > 0)), {max})
+-- :define expiry min(coalesce(:expires, {instant} + :expires_in), {max})
+-- :define lane (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0)
 
 -- :name lane_add
 INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone) VALUES (:queue, :name, :priority, 0)
 
 -- Some tasks, each as [queue, name, priority, due, delay, expires, expires_in, grp, args]. A lane that isn't there is
 -- NULL, which the table refuses; then lane_add makes it. No process remembers lanes, for the file may be restored.
--- A delay counts from now, which is cut to ms: + 1, or it would be early.
 -- :name put
 INSERT INTO nextdue_task(lane, name, due, args, remember, created, expires, grp)
 SELECT l.id, r.name,
-  min(coalesce(r.due, coalesce(:now, {clock}) + r.delay + (r.delay > 0)), {max}),
-  r.args, 0, coalesce(:now, {clock}),
-  min(coalesce(r.expires, coalesce(:now, {clock}) + r.expires_in), {max}), r.grp
+  min(coalesce(r.due, {instant} + r.delay + (r.delay > 0)), {max}),
+  r.args, 0, {instant},
+  min(coalesce(r.expires, {instant} + r.expires_in), {max}), r.grp
 FROM (
   SELECT value ->> 0 AS queue, value ->> 1 AS name, value ->> 2 AS priority, value ->> 3 AS due, value ->> 4 AS delay,
     value ->> 5 AS expires, value ->> 6 AS expires_in, value ->> 7 AS grp, value -> 8 AS args
@@ -23,11 +26,7 @@ LEFT JOIN nextdue_lane l ON l.queue = r.queue AND l.name = r.name AND l.priority
 -- lane, so the others leave `remember` NULL, by which the bell knows them.
 -- :name put_many
 INSERT INTO nextdue_task(lane, name, due, args, remember, created, expires, grp)
-SELECT
-  (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0), :name,
-  min(coalesce(:due, coalesce(:now, {clock}) + :delay + (:delay > 0)), {max}),
-  value, CASE WHEN key = 0 THEN 0 END, coalesce(:now, {clock}),
-  min(coalesce(:expires, coalesce(:now, {clock}) + :expires_in), {max}), :grp
+SELECT {lane}, :name, {wanted}, value, CASE WHEN key = 0 THEN 0 END, {instant}, {expiry}, :grp
 FROM json_each(:calls)
 
 -- :name bell
@@ -53,11 +52,8 @@ CREATE TEMP TABLE nextdue_kept(
 CREATE TEMP VIEW nextdue_next AS SELECT NULL AS id;
 CREATE TEMP TRIGGER nextdue_next_do INSTEAD OF INSERT ON nextdue_next
 BEGIN
-  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
-    SELECT b.id FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name CROSS JOIN nextdue_task b ON b.id = (
-      SELECT n.id FROM nextdue_task n
-      WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
-      ORDER BY n.wished, n.id LIMIT 1)
+  UPDATE nextdue_task SET {unblocked} WHERE id IN (
+    SELECT {first_blocked} FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name
     WHERE t.id = NEW.id AND t.due IS NOT NULL AND t.token IS NULL AND t.grp IS NOT NULL);
 END;
 CREATE TEMP VIEW nextdue_put AS
@@ -72,12 +68,10 @@ BEGIN
       min(coalesce(NEW.expires, n.now + NEW.expires_in), {max}),
       t.id,
       CASE
-        WHEN t.token IS NOT NULL THEN 'running'
-        WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting'
         WHEN t.rest IN ('dead', 'cancelled') THEN 'over'
         -- A tombstone guards against the same task twice; who asks for a change or for another run has a reason.
         WHEN t.rest = 'done' AND (t.gone_at <= n.now OR NEW.mode NOT IN ('ignore', 'reject')) THEN 'over'
-        ELSE t.rest END
+        ELSE {state} END
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n LEFT JOIN nextdue_task t ON t.name = NEW.name AND t.key = NEW.key;
   INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, expires, grp)
     SELECT k.lane, NEW.name, k.due, NEW.key, NEW.args, NEW.remember, k.now, min(k.now + NEW.latest, {max}), k.expires, NEW.grp

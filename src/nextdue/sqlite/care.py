@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from nextdue.sqlite.alarm import Bell
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
 PAGE = "care.sql"
 BATCH = 1_000
@@ -88,7 +87,7 @@ def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
         found.counts[task.name, task.state] += 1
     if verb == "purge" and chosen.before is not None and chosen.queue is None:
         after = 0
-        while page := _rows(store.database, "care_lines", chosen, after=after, limit=READ, **store._clock()):
+        while page := _rows(store.database, "care_lines", chosen, after=after, limit=READ, **store.clock()):
             found.lines.extend(id for (id,) in page)
             after = page[-1][0]
     return found
@@ -115,7 +114,7 @@ def apply(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen = E
     for start in range(0, len(ids), BATCH):
         done += _batch(store, verb, ids[start : start + BATCH], chosen)
     if verb != "purge" and ids:
-        ring(store)
+        ring(store.database.path)  # a row at rest is due, whatever else is due before it
     return done
 
 
@@ -129,7 +128,7 @@ def purge_lines(store: SqliteStore, lines: Sequence[int], chosen: Chosen) -> int
 
 def guarding(store: SqliteStore, ids: Sequence[int]) -> int:
     """How many of these are done and still guard their keys against being run again."""
-    params = {"ids": json.dumps(list(ids)), **store._clock()}
+    params = {"ids": json.dumps(list(ids)), **store.clock()}
     return int(_rows(store.database, "care_guarding", EVERYTHING, **params)[0][0])
 
 
@@ -137,7 +136,7 @@ def _batch(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen) -
     if verb != "cancel":
         return _write(store, f"care_{verb}", ids, chosen)
     _prepare(store.database)
-    store.database.temporary("care_cared_clear", {})
+    store.database.run("care_cared_clear", {})
     _write(store, "care_cancel", ids, chosen, keep_rows=store.keep_rows)
     cancelled, asked = store.database.read("care_cared", {})
     return int(cancelled + asked)
@@ -145,17 +144,8 @@ def _batch(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen) -
 
 def _write(store: SqliteStore, name: str, ids: Sequence[int], chosen: Chosen, **more: Any) -> int:
     _prepare(store.database)
-    params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store._clock()}
+    params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store.clock()}
     return store.database.write(name, params).rowcount
-
-
-def ring(store: SqliteStore) -> None:
-    """Make every idle worker look again: a row at rest is due, whatever else is due before it."""
-    bell = Bell(store.database.path)
-    try:
-        bell.ring()
-    finally:
-        bell.close()
 
 
 def listed(
@@ -215,6 +205,5 @@ def _rows(database: Database, name: str, chosen: Chosen, **more: Any) -> list[An
 
 def _prepare(database: Database) -> None:
     """Bring the page, and what a cancellation is counted by, to this connection."""
-    if "care_page" not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
+    if database.bring(PAGE):
         database.script("care_cancel_setup")

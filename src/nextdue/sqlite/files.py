@@ -14,6 +14,8 @@ SHARED = frozenset(
     )
 )
 """File systems on which locks or shared memory are not coherent, so that WAL would corrupt the file."""
+OURS = ("-wake", "-owner", "-workers")
+"""What the files of ours beside the database are called; -wal and -shm are SQLite's."""
 LINUX = sys.platform.startswith("linux")
 FLEETING = frozenset({"tmpfs", "ramfs", "overlay"})
 """File systems whose content goes with a restart or the next deploy."""
@@ -41,12 +43,17 @@ def filesystem(path: Path) -> str:
     return found
 
 
+def is_shared(kind: str) -> bool:
+    """Whether SQLite's WAL isn't safe on this type of file system."""
+    return kind in SHARED or kind.startswith("fuse.")
+
+
 def refuse_shared(path: Path) -> None:
     """Raise Unsupported where SQLite's WAL isn't safe."""
     if sys.platform == "win32":
         raise Unsupported("nextdue doesn't run on Windows; in WSL, on WSL's own disk, it does")
     kind = filesystem(path)
-    if kind in SHARED or kind.startswith("fuse."):
+    if is_shared(kind):
         raise Unsupported(
             f"{path} lies on {kind}, where locks and shared memory are not coherent and SQLite's WAL would corrupt "
             "it; put the file on a local disk"

@@ -1,10 +1,5 @@
--- Read-only inspection, and the end (uninstall): a second page of named statements. No statement here is run by a
--- worker between two tasks, so a full scan is allowed.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
--- :define max 253402300799999
-
--- :name inspect_now
-SELECT coalesce(:now, {clock})
+-- Looking into the file: nothing here changes it, and nothing is run by a worker between two tasks, so a full scan is
+-- allowed.
 
 -- What is due or leased, lane by lane: only the count reads more than one entry of the index, a million in 30 ms.
 -- :name backlog
@@ -19,12 +14,9 @@ FROM nextdue_lane l
 -- :name at_rest
 SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY name, rest ORDER BY name, rest
 
+-- Lanes stay for ever, so that nothing bigger need be asked.
 -- :name lanes_known
 SELECT DISTINCT name, queue FROM nextdue_lane ORDER BY name, queue
-
--- Lanes stay for ever, so that nothing bigger need be asked.
--- :name names_known
-SELECT DISTINCT name FROM nextdue_lane
 
 -- :name workers_known
 SELECT w.id, w.started, w.host, w.pid, (SELECT count(*) FROM nextdue_task t
@@ -52,19 +44,6 @@ SELECT value FROM nextdue_meta WHERE name = 'schema'
 
 -- :name journal_mode
 PRAGMA journal_mode
-
--- :name user_triggers
-SELECT type, name FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name NOT LIKE 'nextdue\_%' ESCAPE '\'
-  AND type IN ('view', 'trigger') AND sql LIKE '%nextdue\_%' ESCAPE '\'
-UNION ALL
-SELECT type, name FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name LIKE 'nextdue\_%' ESCAPE '\'
-  AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
-
--- :name others
-SELECT count(*) FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
 
 -- check(): each finding as text. One pass over the table, not its indexes, which may be what is wrong.
 -- :name check_tasks
@@ -149,42 +128,3 @@ WHERE value NOT IN (SELECT name FROM main.sqlite_master)
 
 -- :name check_integrity
 SELECT :name || ': ' || integrity_check FROM pragma_integrity_check(:name) WHERE integrity_check <> 'ok' LIMIT :limit
-
--- :name uninstall_begin
-BEGIN IMMEDIATE
-
--- :name uninstall_tasks_view
-DROP VIEW IF EXISTS main.nextdue_tasks
-
--- :name uninstall_runs_view
-DROP VIEW IF EXISTS main.nextdue_runs
-
--- :name uninstall_task
-DROP TABLE IF EXISTS main.nextdue_task
-
--- :name uninstall_run
-DROP TABLE IF EXISTS main.nextdue_run
-
--- :name uninstall_pause
-DROP TABLE IF EXISTS main.nextdue_pause
-
--- :name uninstall_rate
-DROP TABLE IF EXISTS main.nextdue_rate
-
--- :name uninstall_result
-DROP TABLE IF EXISTS main.nextdue_result
-
--- :name uninstall_lane
-DROP TABLE IF EXISTS main.nextdue_lane
-
--- :name uninstall_worker
-DROP TABLE IF EXISTS main.nextdue_worker
-
--- :name uninstall_meta
-DROP TABLE IF EXISTS main.nextdue_meta
-
--- :name uninstall_commit
-COMMIT
-
--- :name uninstall_rollback
-ROLLBACK

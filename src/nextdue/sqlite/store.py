@@ -1,4 +1,4 @@
-"""The store on one SQLite file: every verb of ports.Store, each one statement of statements.sql."""
+"""The store on one SQLite file: each verb of ports.Store is a statement of caller.sql, worker.sql or statements.sql."""
 
 import os
 import socket
@@ -77,7 +77,7 @@ class SqliteStore:
 
     def now_ms(self) -> int:
         """The store's clock."""
-        return int(self.database.read("now", self._clock())[0])
+        return int(self.database.read("now", self.clock())[0])
 
     # putting tasks
 
@@ -120,7 +120,7 @@ class SqliteStore:
     def cancel(self, id: int) -> str:
         connection = self.database.connection
         before = connection.total_changes
-        self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self._clock()})
+        self.database.write("cancel", {"id": id, "keep_rows": self.keep_rows, **self.clock()})
         changed = connection.total_changes > before
         view = self.get(id)
         if view is None:
@@ -135,7 +135,7 @@ class SqliteStore:
             )
             for p in puts
         ]
-        return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self._clock()}, puts)
+        return self._write_in_lanes("put", {"rows": _json.encode(rows).decode(), **self.clock()}, puts)
 
     def _put_keyed(self, put: Put) -> tuple[Stored, bool]:
         params = {
@@ -152,7 +152,7 @@ class SqliteStore:
             "expires": put.expires_ms,
             "expires_in": put.expires_in_ms,
             "grp": put.group,
-            **self._clock(),
+            **self.clock(),
         }
         self._write_in_lanes("put_keyed", params, [put])
         id, before, ring, self._rung = self.database.read("kept", {})
@@ -182,7 +182,7 @@ class SqliteStore:
     def enlist(self) -> int:
         self.database.script("worker_setup")
         self.lives.prepare()
-        params = {"host": socket.gethostname(), "pid": os.getpid(), **self._clock()}
+        params = {"host": socket.gethostname(), "pid": os.getpid(), **self.clock()}
         worker = self.database.write("enlist", params).lastrowid or 0
         self.lives.begin(worker)
         return worker
@@ -196,10 +196,10 @@ class SqliteStore:
             "names": _json.encode(names).decode(),
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
-        self.database.temporary("serve_limits", self._served)
+        self.database.run("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self._clock(), durable=False)
+        self.database.write("forget_rates", self.clock(), durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
@@ -222,7 +222,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, found, ring, stops = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, passed, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -235,7 +235,7 @@ class SqliteStore:
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
             ring=bool(ring),
-            found=found,
+            passed=bool(passed),
             stops=_proofs.decode(stops),
         )
 
@@ -259,7 +259,7 @@ class SqliteStore:
         buried: list[int] = []
         for worker in self.lives.dead():
             self.database.write(
-                "bury", {"worker": worker, "backoffs": BACKOFFS, "keep_rows": self.keep_rows, **self._clock()}
+                "bury", {"worker": worker, "backoffs": BACKOFFS, "keep_rows": self.keep_rows, **self.clock()}
             )
             buried += _ids.decode(self.database.read("buried", {})[0])
             self.lives.forget(worker)
@@ -270,8 +270,8 @@ class SqliteStore:
         return [(s.id, s.token) for s in settlements if (s.id, s.token) not in settled]
 
     def _open_lanes(self, lanes: int) -> None:
-        self.database.temporary("serve_clear", {})
-        self.database.temporary("serve", self._served)
+        self.database.run("serve_clear", {})
+        self.database.run("serve", self._served)
         self._lanes = lanes
 
     def _saw(self, now: int) -> bool:
@@ -284,15 +284,16 @@ class SqliteStore:
     def _cut_leases(self) -> None:
         """No lease of the dead or the unknown is longer than what was asked; the living see to theirs."""
         living = _json.encode(self.lives.living()).decode()
-        self.database.write("cut_leases", {"living": living, **self._clock()}, durable=False)
+        self.database.write("cut_leases", {"living": living, **self.clock()}, durable=False)
 
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""
         expected = self.steady.expected_ms()
         steady_ms = 0 if expected is None else self.steady.ms()
-        return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self._clock()}
+        return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self.clock()}
 
-    def _clock(self) -> dict[str, int | None]:
+    def clock(self) -> dict[str, int | None]:
+        """The parameter `now` of a statement: None outside tests, where the file's own clock speaks."""
         return {"now": self._now() if self._now else None}
 
     # looking
@@ -305,12 +306,6 @@ class SqliteStore:
     def by_key(self, name: str, key: str) -> TaskView | None:
         row = self.database.read("key_state", {"name": name, "key": key})
         return self.get(row[0]) if row else None
-
-    def find(
-        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
-    ) -> list[TaskView]:
-        params = {"name": name, "queue": queue, "state": state, "limit": limit}
-        return [TaskView(*row) for row in self.database.rows("find", params)]
 
     def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:
         return [RunView(*row) for row in self.database.rows("runs", {"task": task, "limit": limit})]

@@ -1,7 +1,14 @@
--- The verbs of a worker. The words in braces are explained in statements.sql, as is how verbs are written.
+-- The verbs of a worker. The words in braces are explained in words.sql, as is how verbs are written; these are its own:
+-- :define now (SELECT now FROM nextdue_now)
+-- :define believed (SELECT believed FROM nextdue_now)
+-- By how many pauses and up to which newest lane its lanes are open.
+-- :define lanes (SELECT coalesce(max(id), 0) FROM nextdue_lane) + ({pauses} << 32)
+-- The tokens of a worker.
+-- :define held BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
+-- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
 
 -- :name enlist
-INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), :host, :pid)
+INSERT INTO nextdue_worker(started, host, pid) VALUES ({instant}, :host, :pid)
 
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
@@ -27,7 +34,7 @@ CREATE TEMP TABLE nextdue_claimed(
 CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
 CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
 BEGIN
-  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
+  UPDATE nextdue_task SET {unblocked} WHERE id IN (
     SELECT b.id FROM nextdue_lane l CROSS JOIN nextdue_task b ON b.id IN (
       SELECT n.id FROM nextdue_task n
       WHERE n.name = NEW.name AND n.grp = NEW.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
@@ -40,33 +47,27 @@ BEGIN
     WHERE l.name = NEW.name);
 END;
 
--- A row of a task with a limit or a rate wants to be claimed. If its group runs as many as it may, the row is set
--- aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it along,
--- so that they stand in nobody's way. Else it is claimed.
+-- A row of a task with a limit or a rate wants to be claimed, and mayn't. If its group runs as many as it may, the row is
+-- set aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it
+-- along, so that they stand in nobody's way.
 CREATE TEMP TABLE nextdue_behind(place INTEGER PRIMARY KEY, id INTEGER NOT NULL);
-CREATE TEMP VIEW nextdue_admit AS
+CREATE TEMP VIEW nextdue_refused AS
 SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
-CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
-WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
+CREATE TEMP TRIGGER nextdue_refused_do INSTEAD OF INSERT ON nextdue_refused
 BEGIN
-  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
-  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
   DELETE FROM nextdue_behind;
-  INSERT INTO nextdue_behind(id) SELECT NEW.id
-    WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
-      OR (NEW.rate IS NOT NULL AND EXISTS (
-        SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  INSERT INTO nextdue_behind(id) SELECT NEW.id;
   INSERT INTO nextdue_behind(id)
     SELECT t.id FROM (
       SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND b.name = NEW.name AND b.grp = NEW.grp
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
+        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000)
       UNION SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND NEW.grp = '' AND b.grp IS NULL
-          AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)) u
+        WHERE NEW.grp = '' AND b.grp IS NULL AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
+          AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000 * (NEW.grp = ''))) u
       CROSS JOIN nextdue_task t ON t.id = u.id
     WHERE t.id <> NEW.id ORDER BY t.due, t.id;
   UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
@@ -78,9 +79,26 @@ BEGIN
   WHERE nextdue_task.id = b.id;
   UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate) + NEW.rate * ((SELECT max(place) FROM nextdue_behind) - 1)
   WHERE name = NEW.name AND grp = NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind);
+END;
+
+-- Such a row is claimed, or refused. Most are claimed, so what is done with the others stands apart.
+CREATE TEMP VIEW nextdue_admit AS
+SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
+CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
+WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
+BEGIN
+  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
+  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
   UPDATE nextdue_task SET grp = NEW.grp,
     due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
-  WHERE id = NEW.id AND due <= {now} AND token IS NULL;
+  WHERE id = NEW.id
+    AND (NEW.most IS NULL
+      OR (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) < NEW.most)
+    AND (NEW.rate IS NULL OR NOT EXISTS (
+      SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  INSERT INTO nextdue_refused
+    SELECT NEW.id, NEW.token, NEW.lease, NEW.name, NEW.grp, NEW.most, NEW.rate
+    WHERE (SELECT t.token FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
   -- A little late is no reason to run late for ever: slots follow each other by the rate, not by the starts.
   INSERT INTO nextdue_rate(name, grp, free, tail)
     SELECT NEW.name, NEW.grp, {now} + NEW.rate, {now}
@@ -222,14 +240,16 @@ BEGIN
 
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
-  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
-  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  -- Odd rows: 1 = has crashes, or a rate, whose slot is the start; 2 = has a limit or a rate, 4 = has expired, 8 = was
+  -- asked to stop. Of these only 2 alone is claimed ahead, the others
+  -- are passed by. An expired lease is taken only if it can be believed, and nothing
+  -- while the lanes are other ones than were opened.
   INSERT INTO nextdue_claimed(id, taken, odd, lease)
   SELECT id, taken, odd, lease FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0 OR o.limited & 1) + (o.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
@@ -238,7 +258,7 @@ BEGIN
       WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
+        (t.crashes > 0 OR m.limited & 1) + (m.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL) << 3)
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
@@ -251,7 +271,7 @@ BEGIN
     )
     SELECT id, taken, odd, lease FROM merged
   );
-  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+  UPDATE nextdue_claimed SET id = 0, taken = 0, odd = 0 WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));
   INSERT INTO nextdue_odd SELECT NEW.token, NEW.keep_rows WHERE EXISTS (SELECT 1 FROM nextdue_claimed WHERE taken OR odd > 1);
   UPDATE nextdue_task SET
     due = min({now} + c.lease, {max}),
@@ -313,7 +333,7 @@ SELECT (SELECT now FROM nextdue_now),
       SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
-  (SELECT count(*) FROM nextdue_claimed),
+  EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
@@ -344,7 +364,8 @@ SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names)
 -- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
 -- :name serve
 INSERT INTO nextdue_open
-SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1, 2 * (n.value ->> 2 IS NOT NULL OR n.value ->> 3 IS NOT NULL)
+SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1,
+  CASE WHEN n.value ->> 3 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
@@ -358,7 +379,7 @@ SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
+DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
 
 -- :name lanes
 SELECT {lanes}
@@ -366,27 +387,27 @@ SELECT {lanes}
 -- The nearest due of exactly the rows that a tick could claim, by kind of executor; the same of those tried alone;
 -- and the shortest lease among those that have expired but can't be believed yet.
 -- :name look
-SELECT coalesce(:now, {clock}),
+SELECT {instant},
   (SELECT json_group_object(kind, due) FROM (
     SELECT o.kind AS kind, min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) AS due
     FROM nextdue_open o WHERE NOT o.alone GROUP BY o.kind) WHERE due IS NOT NULL),
   (SELECT min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
-   WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
+   WHERE t.token IS NOT NULL AND t.due <= {instant} AND o.lease > :believed),
   {lanes},
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
 -- :name cut_leases
-UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
+UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_open o
 WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
-  AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
+  AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))

@@ -1,7 +1,7 @@
 """One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,7 +9,7 @@ from nextdue.app import Nextdue
 from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
-from nextdue.records import Settlement, TaskView
+from nextdue.records import TaskView
 from nextdue.sqlite import care
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
@@ -23,7 +23,7 @@ from nextdue.testing.parts import (
     SandboxExecutor,
     SandboxStore,
 )
-from nextdue.worker import Worker, servings
+from nextdue.worker import Hook, Worker, servings
 
 SPINS = 1_000
 """So many ticks in a row at one instant, without an ending, are too many."""
@@ -45,7 +45,7 @@ class Place:
         *,
         takes_ms: dict[str, int],
         patience: Callable[[], float],
-        hook: Callable[[Sequence[Settlement]], None],
+        hook: Hook,
         run_until: RunUntil,
         only: str | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Place:
             raise BadDefinition(f"a worker on {app.path} was started in this process; stop() it before the test")
         self._before = dict(vars(app))
         caller = SandboxCaller(self.path, self._open_store, self._run_until)
-        caller.declared = app._definitions
+        caller.declared = app.definitions
         vars(app).update(
             path=self.path,
             open_store=self._open_store,
@@ -157,8 +157,8 @@ class Place:
             self._worker.store.serve(servings(options), None)
         return self._worker, self._executor
 
-    def _definitions(self) -> dict[str, Definition]:
-        known = self.app._definitions
+    def _definitions(self) -> Mapping[str, Definition]:
+        known = self.app.definitions
         if self._only is None:
             return known
         return {name: d for name, d in known.items() if d.options.name == self._only}

@@ -14,6 +14,7 @@ from typing import Any
 from nextdue.app import Task
 from nextdue.errors import BadDefinition
 from nextdue.handle import Handle
+from nextdue.sqlite import care
 from nextdue.testing.crashes import Passage
 from nextdue.testing.parts import SandboxCaller
 from nextdue.testing.sandbox import Sandbox
@@ -149,7 +150,8 @@ class _Trials:
     def _effects(self, handle: Handle, before: object) -> object:
         """What can be seen here."""
         with self.task.app.caller.use() as store:
-            views = [view for view in store.find(limit=10_000) if view.id != handle.id]
+            others = [task.id for task in care.listed(store, care.EVERYTHING, limit=10_000) if task.id != handle.id]
+            views = [view for id in others if (view := store.get(id)) is not None]
         tables = _tables(self.task.app.path)
         self._seen = bool(views or self._originals) or tables != before
         return {

@@ -1,5 +1,6 @@
 -- Every object is called nextdue_*: the file may be the user's own. No STRICT tables: one of them makes the whole
--- file unreadable for SQLite below 3.37. Rows are written only by statements.sql and by the view nextdue_tasks.
+-- file unreadable for SQLite below 3.37. Rows are written only by the pages beside
+-- this folder and by the view nextdue_tasks.
 
 CREATE TABLE nextdue_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
