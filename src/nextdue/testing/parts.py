@@ -9,7 +9,7 @@ import msgspec
 from nextdue import points
 from nextdue.aio import in_thread
 from nextdue.desk import Desk
-from nextdue.errors import BadDefinition
+from nextdue.errors import BadDefinition, BadTransaction
 from nextdue.executors.call import Definition
 from nextdue.executors.inline import InlineExecutor
 from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
@@ -19,6 +19,7 @@ from nextdue.sqlite.tx import Finish, Transaction
 from nextdue.sqlite.waiting import Ended, Waits, ended
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds, within
+from nextdue.testing.failures import Failures
 
 RunUntil = Callable[[Callable[[], bool], float | None], bool]
 
@@ -114,6 +115,12 @@ class SandboxDesk(Desk):
             points.point("finish")
         points.point("finished")
 
+    def _another(self, file: object) -> BadTransaction:
+        return BadTransaction(
+            f"tx is a transaction on {file}, and in this test the tasks are kept in {self.path}: let connections of "
+            "yours lead to nd.path too, as those of an engine that is made after use(nd)"
+        )
+
     def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
         points.point("finish")
         super().guest_settle(claim, tx, end)
@@ -131,11 +138,13 @@ class SandboxExecutor(InlineExecutor):
         desk: Desk,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         takes_ms: Mapping[str, int],
         patience: Callable[[], float],
     ) -> None:
-        super().__init__(definitions, desk)
-        self._clock, self._crashes = clock, crashes
+        self._watched: dict[str, Definition] = {}
+        super().__init__(self._watched, desk)
+        self._declared, self._clock, self._crashes, self._failures = definitions, clock, crashes, failures
         self._takes_ms, self._patience = takes_ms, patience
         self._running: tuple[Claim, Ending, int] | None = None
         self.calls = 0
@@ -159,6 +168,7 @@ class SandboxExecutor(InlineExecutor):
         def run() -> None:
             endings.append(super(SandboxExecutor, self)._run(claim))
 
+        self._watched[claim.name] = self._failures.watched(self._declared[claim.name])
         self.calls += 1
         self.busy = True
         try:
@@ -170,8 +180,9 @@ class SandboxExecutor(InlineExecutor):
             raise NeverEnds(
                 f"{claim.name} #{claim.id} ran for over {self._patience():g} s of real time; "
                 "if it needs that long, raise the sandbox's `patience`"
-            )
+            ) from self._failures.cut()
         self._crashes.die_if_dead()
+        self._failures.ended(claim, endings[0])
         return endings[0]
 
     def _limited(self, claim: Claim, ending: Ending) -> tuple[Ending, int]:

@@ -1,15 +1,20 @@
 """One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from nextdue.app import Nextdue
+from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
+from nextdue.records import TaskView
+from nextdue.sqlite import care
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
+from nextdue.testing.failures import Failures
 from nextdue.testing.parts import (
     Idle,
     RunUntil,
@@ -23,6 +28,9 @@ from nextdue.worker import Hook, Worker, servings
 SPINS = 1_000
 """So many ticks in a row at one instant, without an ending, are too many."""
 
+SHOWN = 10
+"""How many tasks are in the report of a failing test."""
+
 
 class Place:
     """An application and its worker. `takes_ms`: how long tasks take, by name."""
@@ -33,6 +41,7 @@ class Place:
         path: Path,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         *,
         takes_ms: dict[str, int],
         patience: Callable[[], float],
@@ -46,6 +55,7 @@ class Place:
         self._worker: Worker | None = None
         self._executor: SandboxExecutor | None = None
         self._before: dict[str, Any] | None = None
+        self._failures = failures
 
     # the application
 
@@ -83,6 +93,19 @@ class Place:
         app = self.app
         return SandboxStore(self.path, self._clock, self._crashes, keep_rows=app._keep_rows, keep_ms=app._keep_ms)
 
+    def report(self) -> list[str]:
+        """Where its file is, and what is in it, nearest due first."""
+        lines = [f"the test's database is kept: {self.path}"]
+        if not self.path.exists():
+            return lines
+        with contextlib.suppress(Exception), contextlib.closing(self._open_store()) as store:  # the test comes first
+            found = care.listed(store, care.EVERYTHING, limit=SHOWN + 1)
+            lines += [f"at {utc_text(self._clock.now())} there are in it:"] if found else []
+            views = [store.get(task.id) for task in found[:SHOWN]]
+            lines += [f"  {_line(view)}" for view in views if view is not None]
+            lines += ["  and more"] if len(found) > SHOWN else []
+        return lines
+
     # its worker
 
     def busy(self) -> bool:
@@ -112,7 +135,13 @@ class Place:
         if self._worker is None or self._executor is None:
             self._crashes.reborn()
             self._executor = SandboxExecutor(
-                definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
+                definitions,
+                self.app.desk,
+                self._clock,
+                self._crashes,
+                self._failures,
+                self._takes_ms,
+                self._patience,
             )
             self._worker = Worker(
                 self._open_store(),
@@ -149,3 +178,10 @@ class Place:
         if worker is not None:
             worker.executor.close()
             worker.store.close()
+
+
+def _line(view: TaskView) -> str:
+    key = "" if view.key is None else f" {view.key!r}"
+    due = "" if view.due is None else f", due {utc_text(view.due)}"
+    said = (view.message or "").partition("\n")[0][:100]
+    return f"#{view.id} {view.name}{key} is {view.state}{due}{said and f': {said}'}"
