@@ -16,6 +16,7 @@ _TEN_YEARS_S = 10 * 366 * 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_SHOWN = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000}
 _WORDS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
@@ -65,6 +66,27 @@ def utc_text(ms: int) -> str:
     '2026-12-01T12:00:00.000Z'
     """
     return from_ms(ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
+
+
+def span(ms: int, units: int = 2) -> str:
+    """A length of time as people read it: in its two largest units, or so many, rounded.
+
+    >>> span(90_061_000), span(59_400), span(86_399_990), span(250)
+    ('1 d 1 h', '59 s', '1 d', '250 ms')
+    """
+    if ms < 1000:
+        return f"{ms} ms"
+    sizes = list(_SHOWN.values())
+    first = next(n for n, size in enumerate(sizes) if ms >= size)
+    # What is rounded may reach the next larger unit: 23 h 59 min 59 s is 1 d.
+    step = sizes[min(first + units, len(sizes)) - 1]
+    left = (ms + step // 2) // step * step
+    parts: list[str] = []
+    for unit, size in _SHOWN.items():
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts)
 
 
 def duration_ms(duration: Duration, what: str = "a duration") -> int:
