@@ -45,6 +45,8 @@ from nextdue.errors import (
 )
 from nextdue.executors.call import Context
 from nextdue.handle import Handle
+from nextdue.records import RunView, TaskView
+from nextdue.sqlite.pauses import Pause
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
@@ -67,9 +69,11 @@ __all__ = [
     "NextdueError",
     "NotAStore",
     "OwnerBusy",
+    "Pause",
     "ResultNotKept",
     "Retry",
     "RetryAfter",
+    "RunView",
     "SchemaTooNew",
     "Snooze",
     "StoreBusy",
@@ -80,6 +84,7 @@ __all__ = [
     "StoreReadOnly",
     "Task",
     "TaskFailed",
+    "TaskView",
     "Transaction",
     "UnknownTask",
     "Unsupported",

@@ -24,7 +24,7 @@ from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
-from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms
+from nextdue.task import Options, Retry, RunIn, checked_name, checked_priority, rate_ms, refuse_unknown
 from nextdue.tx import awaited
 from nextdue.upkeep import Upkeep
 from nextdue.worker import Hook
@@ -130,6 +130,7 @@ class Nextdue(Upkeep):
         Raises BadDefinition, at once, for anything that can't work.
         """
         if fn is None:
+            refuse_unknown(options, list(inspect.signature(self._declare).parameters)[1:])
             return lambda fn: self._declare(fn, **options)
         return self._declare(fn)
 
@@ -362,7 +363,7 @@ class Task(Generic[P, R]):
         if on_conflict not in MODES:
             raise BadDefinition(f"task {self.name}: on_conflict must be {', '.join(MODES)}, not {on_conflict!r}")
         if key is None and (remember is not None or on_conflict != "ignore"):
-            raise BadDefinition(f"task {self.name}: remember and on_conflict speak of a key; give key=...")
+            raise BadDefinition(f"task {self.name}: remember and on_conflict are about a key; give key=...")
         if latest is not None and on_conflict != "extend":
             raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
         if group is not None and self.options.limit is None and self.options.rate_ms is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -31,6 +32,13 @@ class Handle:
     def __repr__(self) -> str:
         key = "" if self.key is None else f" key={self.key!r}"
         return f"<{self.name} #{self.id}{key}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same task of the same file."""
+        return isinstance(other, Handle) and (self.id, self._caller.path) == (other.id, other._caller.path)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._caller.path))
 
     # looking at it
 
@@ -172,11 +180,15 @@ class Handle:
 
     def _late(self, seconds: float | None) -> TimeoutError:
         with self._caller.use() as store:
-            view = store.get(self.id)
+            view, alive = store.get(self.id), store.lives.living()
+        waited = f"after {seconds:g} s " if seconds else ""
         state, more = (view.state, "") if view else ("gone", "")
         if view and view.due is not None and state == "waiting":
-            more = f", due {utc_text(view.due)} after {view.attempts} failures"
-        waited = f"after {seconds:g} s " if seconds else ""
+            more = f", due {utc_text(view.due)}"
+            if view.attempts:
+                more += f" after {view.attempts} failure{'s' if view.attempts > 1 else ''}"
+        if not alive:
+            return TimeoutError(f"{self!r} {waited}is still {state}{more}, and no worker lives on {self._caller.path}")
         return TimeoutError(f"{self!r} {waited}is still {state}{more}; it goes on, ask again later")
 
     def _value(self, found: Ended) -> Any:
@@ -207,6 +219,8 @@ class Handle:
         reason = found.reason or found.state
         message = found.message or ""
         said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
-        todo = {"dead": "; retry() starts it anew", "held": "; it waits for a person"}.get(found.state, "")
+        command = f"nextdue retry {quote(str(self._caller.path))} {self.id}"
+        anew = f"; its handle's retry(), or `{command}`, starts it anew"
+        todo = {"dead": anew, "held": "; it waits for a person"}.get(found.state, "")
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from nextdue.aio import in_thread
-from nextdue.clock import Duration, duration_ms
+from nextdue.clock import Duration, duration_ms, span
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors import declared
@@ -142,9 +142,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
-                message = s.message or ""
+                message = "\\n".join((s.message or "").splitlines())
                 reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
-                log.warning("%s #%d %s: %s%s", s.name, s.id, s.outcome, reason, message)
+                log.warning("%s #%d %s%s: %s%s", s.name, s.id, s.outcome, self._again(s), reason, message)
         if self._hook is not None:
             try:
                 self._hook(settlements)
@@ -161,6 +161,14 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             "declare all tasks, or import their modules, before start(), run() or working()",
             name,
         )
+
+    def _again(self, s: Settlement) -> str:
+        """Of a failed attempt: how many there may be, and when the next one comes."""
+        declared = self._definitions.get(s.name)
+        if s.outcome != "failed" or s.delay_ms is None or declared is None:
+            return ""
+        limit = declared.options.retry.limit
+        return f" ({s.attempts} of {limit or 'any number'}), again in {span(s.delay_ms)}"
 
     # in the foreground
 

@@ -334,10 +334,10 @@ def test_a_file_that_is_gone_is_no_old_answer(world, nd, act):
 
 def test_a_timeout_says_where_the_task_stands_and_changes_nothing(world, nd, act):
     handle = act.using(delay="1h").enqueue("fail")
-    with pytest.raises(TimeoutError, match=r"<act #1> is still waiting, due 20\S+Z after 0 failures; it"):
+    with pytest.raises(TimeoutError, match=r"<act #1> is still waiting, due 20\S+Z, and no worker lives on /"):
         handle.result(timeout=0)
     world.advance("3601s")
-    with pytest.raises(TimeoutError, match=r"<act #1> after 0.02 s is still waiting, due \S+ after 1 failures"):
+    with pytest.raises(TimeoutError, match=r"<act #1> after 0.02 s is still waiting, due \S+ after 1 failure, and"):
         handle.result(timeout="20ms")
     assert handle.wait(dt.timedelta(milliseconds=5)) == "waiting"
     assert world.run(handle, "2m") == "dead"
@@ -435,3 +435,15 @@ def test_the_settlement_says_how_long_the_history_must_keep_it(key):
 
     assert kept("done", "5") == 5000
     assert [kept(kind, None) for kind in ("done", "failed", "cancelled", "unfit")] == [None] * 4
+
+
+def test_a_dead_task_says_how_it_is_started_anew(world, act):
+    """Whether it has a key or not."""
+    handle = act.enqueue("give up")
+    world.work()
+    with pytest.raises(
+        TaskFailed, match=rf"; its handle's retry\(\), or `nextdue retry {world.path} 1`, starts it anew$"
+    ):
+        handle.result()
+    assert handle.retry()
+    assert handle.state == "waiting"

@@ -368,3 +368,16 @@ def test_the_connections_are_given_back(shop, nd: Nextdue):
     receipt.enqueue_many([(n,) for n in range(20)])
     shop.work()
     assert len(nd.desk.connections._idle) == 1
+
+
+def test_a_finish_without_the_result_that_is_kept_says_how_to_give_it(world, nd):
+    @nd.task(keep_result=True)
+    def total(ctx: Context) -> int:
+        with ctx.finish():
+            pass
+        return 5
+
+    handle = total.enqueue()
+    world.work()
+    message = handle.view().message
+    assert message.endswith("what the function is to return is given by finish(result=...)")

@@ -53,9 +53,10 @@ def test_the_wal_reset_bug_is_told_with_what_it_takes(version, level):  # F060
     finding = doctor._sqlite(version)
     assert finding.level == level
     if level == "warn":
-        assert "only" in finding.text
-        assert "all connections are nextdue's" in finding.text
-        assert "wal_autocheckpoint=0" in finding.todo
+        assert (finding.text, finding.todo) == (
+            f"{'.'.join(map(str, version))} has the WAL-reset bug",
+            "see docs/troubles.md",
+        )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_a_clock_behind_the_file_is_told(shop, cli):
     shop.sql("UPDATE nextdue_task SET created = created + 3600000")
     ((level, text),) = lines(examined(cli, "shop.db")[1], "clock")
     assert level == "warn"
-    assert "59 min" in text
+    assert "1 h later" in text
 
 
 def test_a_large_wal_is_told(shop, cli, monkeypatch):

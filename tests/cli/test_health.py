@@ -165,7 +165,8 @@ def test_the_dead_the_held_and_single_paused_ones_are_counted(living, health):
     code, found, said = health()
     assert (code, found["dead"], found["held"]) == (0, {"receipt": 3}, {"receipt": 1})
     assert found["paused_tasks"] == {"receipt": 2}
-    assert said["note", "dead"] == "receipt (3); nextdue ls --state dead shows them"
+    assert said["note", "dead"] == "receipt (3): nextdue ls shop.db --state dead"
+    assert said["note", "paused"] == "receipt: 2 paused one by one"
 
 
 def test_looking_makes_no_file_and_changes_none(shop, cli, living):

@@ -48,6 +48,11 @@ def split(words: list[str]) -> tuple[str | None, str, str]:
         text = words.pop()
     if len(words) not in (1, 2):
         raise BadDefinition("give [TARGET] NAME [ARGS]; ARGS is one JSON array or object, in quotes: '[42]'")
+    if len(words) == 1 and (target.looks_like_target(words[0]) or not os.environ.get(VARIABLE)):
+        word = words[0]
+        missing = "NAME [ARGS]" if target.looks_like_target(word) else "TARGET"
+        shown = f"{word} NAME" if target.looks_like_target(word) else f"TARGET {word}"
+        raise BadDefinition(f"{missing} is missing: nextdue add {shown}")
     return (words[0] if len(words) == 2 else None), words[-1], "[]" if text is None else text
 
 

@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, target
 from nextdue.cli.health import many
-from nextdue.cli.times import local_zone, relative, shown, span
+from nextdue.cli.times import local_zone, relative, shown
+from nextdue.clock import span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
 from nextdue.sqlite import health, inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
@@ -85,13 +86,7 @@ def _sqlite(version: tuple[int, ...]) -> Finding:
     shown_version = ".".join(map(str, version))
     if not wal_reset_bug(version):
         return Finding("ok", "sqlite", f"SQLite {shown_version}, without the WAL-reset bug")
-    return Finding(
-        "warn",
-        "sqlite",
-        f"SQLite {shown_version} can corrupt a file when checkpoints race a WAL reset (3.7.0 to 3.51.2). nextdue "
-        "checkpoints under the write lock only, which protects files where all connections are nextdue's",
-        "if other programs open this file, give them SQLite 3.51.3, 3.50.7 or 3.44.6, or PRAGMA wal_autocheckpoint=0",
-    )
+    return Finding("warn", "sqlite", f"{shown_version} has the WAL-reset bug", "see docs/troubles.md")
 
 
 def _file_system(kind: str) -> Finding:
@@ -196,7 +191,8 @@ def _paused(store: SqliteStore) -> Iterator[Finding]:
         if kind == "queue" and word in held:
             continue
         text = f"{kind} {render.clean(word)} is paused since {shown(since)}"
-        yield Finding("warn", "paused", text, f"nextdue resume --{kind} {quote(render.clean(word))}")
+        todo = f"nextdue resume {target.pasteable(store.database.path)} --{kind} {quote(render.clean(word))}"
+        yield Finding("warn", "paused", text, todo)
     if found is not None:
         text = (
             f"it is a restored backup and held since {shown(found.since)}: {sum(o.tasks for o in found.overdue)} "
@@ -217,7 +213,8 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
     found = health.look(store, None)
     for state, counts in (("dead", Counter(found.dead)), ("held", Counter(found.held) + Counter(found.paused))):
         if counts:
-            yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", f"nextdue ls --state {state} shows them")
+            todo = f"nextdue ls {target.pasteable(store.database.path)} --state {state}"
+            yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", todo)
     if app is not None:
         strangers = Counter({name: count for name, count in log.waiting.items() if name not in app.definitions})
         if strangers:

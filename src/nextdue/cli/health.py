@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from nextdue.cli import render, target
-from nextdue.cli.times import relative, shown, span, utc
-from nextdue.clock import duration_ms
+from nextdue.cli.times import relative, shown, utc
+from nextdue.clock import duration_ms, span
 from nextdue.sqlite import health as engine
 from nextdue.sqlite.health import MOST, Health, Late
 
@@ -33,7 +33,7 @@ def health(args: argparse.Namespace) -> int:
         found = engine.look(store, where.app.definitions.keys() if where.app else None)
     finally:
         store.close()
-    findings = list(examine(found, max_late))
+    findings = list(examine(found, max_late, target.pasteable(where.path)))
     healthy = all(finding.level != "bad" for finding in findings)
     if args.json:
         render.document(_data(found, findings, healthy, str(where.path)))
@@ -44,8 +44,8 @@ def health(args: argparse.Namespace) -> int:
     return 0 if healthy else 1
 
 
-def examine(found: Health, max_late_ms: int) -> Iterator[Finding]:
-    """What is to be said of it."""
+def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
+    """What is to be said of it; `path` is the file as one writes it in a shell."""
     yield _workers(found)
     yield from _late(found, max_late_ms)
     yield from _paused(found)
@@ -55,7 +55,7 @@ def examine(found: Health, max_late_ms: int) -> Iterator[Finding]:
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
             names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
-            yield Finding("note", state, f"{names}; nextdue ls --state {state} shows them")
+            yield Finding("note", state, f"{names}: nextdue ls {path} --state {state}")
 
 
 def _workers(found: Health) -> Finding:
@@ -101,7 +101,7 @@ def _paused(found: Health) -> Iterator[Finding]:
         overdue = f"; {many(sum(one.overdue for one in late))} overdue" if late else ""
         yield Finding("note", "paused", f"{kind} {render.clean(word)} since {_since(since, found)}{overdue}")
     for name, count in sorted(found.paused.items()):
-        yield Finding("note", "paused", f"{many(count)} single {render.clean(name)}")
+        yield Finding("note", "paused", f"{render.clean(name)}: {many(count)} paused one by one")
 
 
 def _what(late: Late) -> str:

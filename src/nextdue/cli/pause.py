@@ -26,7 +26,7 @@ def pause(args: argparse.Namespace) -> int:
     try:
         for kind, word in _groups(args):
             new = pauses.pause(store, kind, word)
-            print(f"{kind} {render.clean(word)} {'is' if new else 'was already'} paused{_until(kind, word)}")
+            print(f"{kind} {render.clean(word)} {'is' if new else 'was already'} paused{_until(where, kind, word)}")
             if not _is_known(where, store, kind, word):
                 print(f"No task of this {kind} has been put so far; the pause holds for those to come.")
         for view in chosen.named(where, store, ids):
@@ -75,8 +75,8 @@ def lines(database: Database) -> list[str]:
     return [HELD, *said] if held else said
 
 
-def _until(kind: Kind, word: str) -> str:
-    return f" until `nextdue resume --{kind} {quote(render.clean(word))}`"
+def _until(where: Target, kind: Kind, word: str) -> str:
+    return f" until `nextdue resume {target.pasteable(where.path)} --{kind} {quote(render.clean(word))}`"
 
 
 def _meant(args: argparse.Namespace) -> tuple[Target, list[str]]:

@@ -183,6 +183,12 @@ class Context:
         delay = None if again is None or isinstance(again, datetime) else duration_ms(again, "finish's again")
         keeps = self._keeps
         self._refuse_if_lost("nothing was written")
+        try:
+            text = keeps.signature.result_text(result) if keeps else None
+        except BadArguments as exc:
+            if result is not None:
+                raise
+            raise BadArguments(f"{exc}; what the function is to return is given by finish(result=...)") from None
         if self._desk is None:
             raise BadTransaction(f"{self.name} #{self.id}: finish() needs a store, and this executor was given none")
         return self._desk.finish(
@@ -190,7 +196,7 @@ class Context:
             tx,
             tell=self._tell_finish,
             begun_ns=self._begun_ns,
-            result=keeps.signature.result_text(result) if keeps else None,
+            result=text,
             result_ms=keeps.options.keep_result_ms if keeps else None,
             again=(delay, due),
         )

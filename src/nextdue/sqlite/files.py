@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nextdue.errors import StoreError, StoreReadOnly, Unsupported
+from nextdue.errors import StoreError, StoreMissing, StoreReadOnly, Unsupported
 
 SHARED = frozenset(
     (
@@ -68,7 +68,7 @@ def create(path: Path) -> None:
         if path.is_dir():
             raise StoreError(f"{path} is a directory; give the path of a file in it") from None
     except FileNotFoundError:
-        raise StoreError(f"{path.parent} doesn't exist; make the directory first") from None
+        raise StoreMissing(f"{path.parent} doesn't exist; make the directory first") from None
     except PermissionError as exc:
         raise StoreReadOnly(f"{path} can't be created: {exc.strerror}") from None
     except (OSError, UnicodeError) as exc:

@@ -63,6 +63,8 @@ def _copied(source: Path, fresh: Path, target: Path) -> None:
         raise StoreError(f"{source} can't be opened: {exc}") from exc
     try:
         backup.copy(connection, fresh, target, between=lambda: None)
+    except NotAStore:
+        raise NotAStore(f"the backup {source} is no SQLite database, or is damaged") from None
     finally:
         connection.close()
 
