@@ -23,6 +23,9 @@ _LIBC = ctypes.CDLL(None)
 # Each in its default settings.
 WORKERS = {
     "nextdue": ("-m", "nextdue", "worker", "bench.apps.with_nextdue:nd"),
+    "nextdue-threads": ("-m", "nextdue", "worker", "bench.apps.kinds:threads"),
+    "nextdue-loop": ("-m", "nextdue", "worker", "bench.apps.kinds:loop"),
+    "nextdue-processes": ("-m", "nextdue", "worker", "bench.apps.kinds:processes"),
     "huey": ("-m", "huey.bin.huey_consumer", "bench.apps.with_huey.huey"),
 }
 

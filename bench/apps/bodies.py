@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 
 from bench import records
+
+ORDERS = "CREATE TABLE IF NOT EXISTS shop_order(id INTEGER PRIMARY KEY, note TEXT)"
+ORDER = "INSERT INTO shop_order(note) VALUES ('one more order')"
 
 
 def stamp(number: int) -> None:
@@ -24,3 +29,10 @@ def spin(milliseconds: int) -> None:
     while time.thread_time() < end:
         for _ in range(1000):
             pass
+
+
+def order() -> None:
+    """A row of the user's own table, by a transaction of its own."""
+    with contextlib.closing(sqlite3.connect(records.database(), timeout=5.0, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(ORDER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, waking
+from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, verbs, waking
 
 FIGURES = (
     *putting.FIGURES,
@@ -12,6 +12,7 @@ FIGURES = (
     *idle.FIGURES,
     *neighbours.FIGURES,
     *kill.FIGURES,
+    *verbs.FIGURES,
     *scale.FIGURES,
     *calendar.FIGURES,
 )

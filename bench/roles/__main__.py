@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.roles import Playing, neighbours, putting, sampling, scale
+from bench.roles import Playing, kinds, neighbours, putting, sampling, scale
 
 ROLES: dict[str, Callable[..., Playing]] = {
     "prime": putting.prime,
@@ -26,6 +26,9 @@ ROLES: dict[str, Callable[..., Playing]] = {
     "spinner": neighbours.spinner,
     "drain-beside": scale.drain_beside,
     "long-reader": scale.long_reader,
+    "drain-kind": kinds.drain_kind,
+    "enqueue-kind": kinds.enqueue_kind,
+    "commits": kinds.commits,
 }
 
 

@@ -10,7 +10,6 @@ from bench import records
 from bench.apps import bodies
 from bench.roles import Playing
 
-_ORDER = "INSERT INTO shop_order(note) VALUES ('one more order')"
 _COMMITS_TO_FULL_LENGTH = 1100  # SQLite starts the -wal anew after 1,000 pages, a commit here writes one or two
 
 
@@ -18,12 +17,12 @@ def application(side: str, seconds: float, rate: int) -> Playing:
     """Commit by raw sqlite3 to a table of its own, `rate` times a second; 0 = as fast as it can."""
     connection = sqlite3.connect(records.database(), timeout=5.0, isolation_level=None)
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE IF NOT EXISTS shop_order(id INTEGER PRIMARY KEY, note TEXT)")
+    connection.execute(bodies.ORDERS)
     if not rate:
         # A commit that extends the -wal costs more than one that overwrites it: both are compared with the
         # file at its full length, whoever opened it first.
         for _ in range(_COMMITS_TO_FULL_LENGTH):
-            connection.execute(_ORDER)
+            connection.execute(bodies.ORDER)
     yield
     begun = time.perf_counter()
     commits = 0
@@ -31,7 +30,7 @@ def application(side: str, seconds: float, rate: int) -> Playing:
         if rate and commits > elapsed * rate:
             time.sleep(commits / rate - elapsed)
             continue
-        connection.execute(_ORDER)
+        connection.execute(bodies.ORDER)
         commits += 1
     return {"rate": commits / (time.perf_counter() - begun)}
 

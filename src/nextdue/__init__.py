@@ -46,6 +46,8 @@ from nextdue.errors import (
 )
 from nextdue.executors.call import Context
 from nextdue.handle import Handle
+from nextdue.records import RunView, TaskView
+from nextdue.sqlite.pauses import Pause
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
 
@@ -72,9 +74,11 @@ __all__ = [
     "NextdueError",
     "NotAStore",
     "OwnerBusy",
+    "Pause",
     "ResultNotKept",
     "Retry",
     "RetryAfter",
+    "RunView",
     "SchemaTooNew",
     "Snooze",
     "StoreBusy",
@@ -85,6 +89,7 @@ __all__ = [
     "StoreReadOnly",
     "Task",
     "TaskFailed",
+    "TaskView",
     "Transaction",
     "UnknownTask",
     "Unsupported",

@@ -18,16 +18,17 @@ from nextdue.executors.call import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
 from nextdue.schedules import Schedules, Scheduling, on_demand
-from nextdue.service import Hook, Service
+from nextdue.service import Service, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
-from nextdue.task import Options, Retry, RunIn, checked_key, checked_name, checked_priority, rate_ms
+from nextdue.task import Options, Retry, RunIn, checked_key, checked_name, checked_priority, rate_ms, refuse_unknown
 from nextdue.tx import awaited
 from nextdue.upkeep import Upkeep
+from nextdue.worker import Hook
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,6 +132,7 @@ class Nextdue(Upkeep, Scheduling):
         Raises BadDefinition, at once, for anything that can't work.
         """
         if fn is None:
+            refuse_unknown(options, list(inspect.signature(self._declare).parameters)[1:])
             return lambda fn: self._declare(fn, **options)
         return self._declare(fn)
 
@@ -188,6 +190,7 @@ class Nextdue(Upkeep, Scheduling):
                 )
         for word in (options.name, *options.aliases):
             self._definitions[word] = definition
+        warn_of_late(self._definitions, options.name)
         task: Task[..., Any] = Task(self, definition)
         self.tasks[options.name] = task
         return task
@@ -252,6 +255,7 @@ class Nextdue(Upkeep, Scheduling):
         *,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -261,7 +265,8 @@ class Nextdue(Upkeep, Scheduling):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
+        processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
+        tasks get at a stop.
         """
         return Service(
             self.path,
@@ -270,6 +275,7 @@ class Nextdue(Upkeep, Scheduling):
             concurrency=concurrency,
             loop=loop,
             processes=processes,
+            tasks_per_process=tasks_per_process,
             queues=queues,
             grace=grace,
             once=once,
@@ -365,7 +371,7 @@ class Task(Generic[P, R]):
         if period_ms is not None and (key, remember, on_conflict) != (None, None, "ignore"):
             raise BadDefinition(f"task {self.name} runs on demand: its keys are made of its arguments and the time")
         if key is None and (remember is not None or on_conflict != "ignore"):
-            raise BadDefinition(f"task {self.name}: remember and on_conflict speak of a key; give key=...")
+            raise BadDefinition(f"task {self.name}: remember and on_conflict are about a key; give key=...")
         if latest is not None and on_conflict != "extend":
             raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
         if group is not None and self.options.limit is None and self.options.rate_ms is None:

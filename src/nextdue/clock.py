@@ -6,6 +6,7 @@ Nothing here reads a clock; the store tells the time. Callers bring aware dateti
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from nextdue.errors import BadTime
 
@@ -16,6 +17,8 @@ _TEN_YEARS_S = 10 * 366 * 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_SHOWN = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000}
+_AWARE = 'write it with an offset: datetime.fromisoformat("2030-01-01T09:00+01:00")'
 _WORDS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
@@ -31,6 +34,9 @@ def to_ms(instant: datetime) -> int:
     >>> to_ms(datetime(2026, 12, 1, 12, tzinfo=UTC))
     1796126400000
     """
+    given: Any = instant
+    if isinstance(given, str):
+        raise BadTime(f"an instant must be an aware datetime, not the text {given!r}; {_AWARE}")
     if not isinstance(instant, datetime):
         raise BadTime(
             f"an instant must be an aware datetime, not {type(instant).__name__} {instant!r}; "
@@ -67,6 +73,27 @@ def utc_text(ms: int) -> str:
     return from_ms(ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
 
 
+def span(ms: int, units: int = 2) -> str:
+    """A length of time as people read it: in its two largest units, or so many, rounded.
+
+    >>> span(90_061_000), span(59_400), span(86_399_990), span(250)
+    ('1 d 1 h', '59 s', '1 d', '250 ms')
+    """
+    if ms < 1000:
+        return f"{ms} ms"
+    sizes = list(_SHOWN.values())
+    first = next(n for n, size in enumerate(sizes) if ms >= size)
+    # What is rounded may reach the next larger unit: 23 h 59 min 59 s is 1 d.
+    step = sizes[min(first + units, len(sizes)) - 1]
+    left = (ms + step // 2) // step * step
+    parts: list[str] = []
+    for unit, size in _SHOWN.items():
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts)
+
+
 def duration_ms(duration: Duration, what: str = "a duration") -> int:
     """A duration as whole milliseconds, rounded up so that nothing is ever early.
 
@@ -100,6 +127,10 @@ def duration_ms(duration: Duration, what: str = "a duration") -> int:
 
 
 def _text_ms(text: str, what: str) -> int:
+    if re.match(r"\s*-\s*[\d.]", text):
+        raise BadTime(f"{what} must not be negative, got {text!r}")
+    if re.match(r"\s*\d{4}-\d\d-\d\d", text):
+        raise BadTime(f"{what}: {text!r} is an instant and no duration; {_AWARE}")
     total, at, lowered = 0.0, 0, text.lower()
     while at < len(lowered):
         part = _PART.match(lowered, at)

@@ -18,6 +18,10 @@ MAX_BYTES = 1 << 20
 
 _TOO_DEEP = "is nested too deep, or contains itself"
 _encoder = msgspec.json.Encoder()
+_USING = frozenset(
+    ("delay", "due", "key", "remember", "queue", "priority", "on_conflict", "latest", "expires", "group", "tx")
+)
+"""What using() takes, and enqueue() is given by mistake."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -59,7 +63,9 @@ class Signature:
         try:
             bound = inspect.Signature(self.params).bind(*args, **kwargs)
         except TypeError as exc:
-            raise BadArguments(f"{self.name}: {exc}; it takes {self._shown()}") from None
+            options = [word for word in kwargs if word in _USING and word not in self.names]
+            hint = f"; options go to .using({options[0]}=...).enqueue(...)" if options else ""
+            raise BadArguments(f"{self.name}: {exc}; it takes {self._shown()}{hint}") from None
         if all(p.kind in _POSITIONAL for p in self.params) and len(bound.arguments) == len(bound.args):
             return self._encode_array(bound.args)
         named = dict(bound.arguments)

@@ -79,6 +79,8 @@ def settle(claim: Claim, ending: Ending, options: Options, random: Callable[[], 
 
 
 def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[], float]) -> Settlement:
+    if ending.kind == "cancelled" and ending.ran_ms is None:
+        ending = msgspec.structs.replace(ending, ran_ms=0)  # or nothing would tell that it was cancelled
     if ending.kind in ("done", "cancelled") and claim.key is None:
         return _forgotten(claim, ending, "done" if ending.kind == "done" else "cancelled", options)
     kept = Settlement(

@@ -28,8 +28,7 @@ def replace(
     if mode not in ("w", "wb"):
         raise ValueError(f'replace() writes whole files: mode must be "w" or "wb", not {mode!r}')
     target = Path(os.path.realpath(path))
-    # Cut, so that a name of the greatest length has room for the rest; 40 characters may have four bytes each.
-    fresh = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    fresh = temporary_beside(target)
     if mode == "w":
         encoding = encoding or "utf-8"
     fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -51,6 +50,12 @@ def replace(
         os.close(fd)
     sync_directory(target.parent)
     point("replaced", target)
+
+
+def temporary_beside(target: Path) -> Path:
+    """A new name in the same directory, for what is renamed when it is complete."""
+    # Cut, so that a name of the greatest length has room for the rest; 40 characters may have four bytes each.
+    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
 
 
 def sync_directory(folder: Path) -> None:

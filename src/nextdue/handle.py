@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -32,6 +33,15 @@ class Handle:
         key = "" if self.key is None else f" key={self.key!r}"
         return f"<{self.name} #{self.id}{key}>"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same task of the same file."""
+        return isinstance(other, Handle) and (self.id, self._caller.path) == (other.id, other._caller.path)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._caller.path))
+
+    # looking at it
+
     @property
     def state(self) -> State:
         """waiting, running, done, dead, cancelled or held; gone if neither a row nor its history is left."""
@@ -46,19 +56,6 @@ class Handle:
             view = store.get(self.id)
         return from_ms(view.due) if view and view.due is not None else None
 
-    def retry(self) -> bool:
-        """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
-
-        False if it is in any other state, or paused (resume() is for that); then nothing changes.
-        """
-        with self._caller.use() as store:
-            return care.apply(store, "retry", [self.id]) == 1
-
-    def run_now(self) -> bool:
-        """Make it due now if it is waiting, whatever its delay; False if it isn't, then nothing changes."""
-        with self._caller.use() as store:
-            return care.apply(store, "run_now", [self.id]) == 1
-
     def view(self) -> TaskView:
         """All that is known of it. Raises UnknownTask if nothing is."""
         with self._caller.use() as store:
@@ -66,6 +63,37 @@ class Handle:
         if view is None:
             raise UnknownTask(f"{self!r} is neither in {self._caller.path} nor in its run history")
         return view
+
+    def runs(self) -> list[RunView]:
+        """What happened to it so far, newest first."""
+        with self._caller.use() as store:
+            return store.runs(task=self.id)
+
+    # changing what becomes of it
+
+    def cancel(self) -> bool:
+        """Cancel it if it is waiting, held or dead: True. False if it is done, or runs: then it is asked to stop.
+
+        A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
+        """
+        return self._caller.cancel(self.id) == "cancelled"
+
+    def retry(self) -> bool:
+        """Start it anew if it is dead, held, cancelled, or failed and waiting: due now, nothing counted against it.
+
+        One that waits for its rate keeps its slot. False if it is in any other state, or paused (resume() is for
+        that); then nothing changes.
+        """
+        with self._caller.use() as store:
+            return care.apply(store, "retry", [self.id]) == 1
+
+    def run_now(self) -> bool:
+        """Make it due now if it is waiting, whatever its delay.
+
+        False if it isn't, or if its rate allows no earlier start than its `due`; then nothing changes.
+        """
+        with self._caller.use() as store:
+            return care.apply(store, "run_now", [self.id]) == 1
 
     def pause(self) -> bool:
         """Set it aside until resume(): it is held, and its due is kept. False if it runs or has ended.
@@ -83,18 +111,6 @@ class Handle:
             resumed = resume_task(store, self.id)
         self._caller.ring()
         return resumed
-
-    def runs(self) -> list[RunView]:
-        """What happened to it so far, newest first."""
-        with self._caller.use() as store:
-            return store.runs(task=self.id)
-
-    def cancel(self) -> bool:
-        """Cancel it if it is waiting, held or dead: True. False if it is done, or runs: then it is asked to stop.
-
-        A running task sees that at its next ctx.progress() or, in a coroutine, await; look at `state`.
-        """
-        return self._caller.cancel(self.id) == "cancelled"
 
     # waiting for its end
 
@@ -164,11 +180,15 @@ class Handle:
 
     def _late(self, seconds: float | None) -> TimeoutError:
         with self._caller.use() as store:
-            view = store.get(self.id)
+            view, alive = store.get(self.id), store.lives.living()
+        waited = f"after {seconds:g} s " if seconds else ""
         state, more = (view.state, "") if view else ("gone", "")
         if view and view.due is not None and state == "waiting":
-            more = f", due {utc_text(view.due)} after {view.attempts} failures"
-        waited = f"after {seconds:g} s " if seconds else ""
+            more = f", due {utc_text(view.due)}"
+            if view.attempts:
+                more += f" after {view.attempts} failure{'s' if view.attempts > 1 else ''}"
+        if not alive:
+            return TimeoutError(f"{self!r} {waited}is still {state}{more}, and no worker lives on {self._caller.path}")
         return TimeoutError(f"{self!r} {waited}is still {state}{more}; it goes on, ask again later")
 
     def _value(self, found: Ended) -> Any:
@@ -199,6 +219,8 @@ class Handle:
         reason = found.reason or found.state
         message = found.message or ""
         said = f": {message}" if message else f" ({reason})" if reason != found.state else ""
-        todo = {"dead": "; put it again to start it anew", "held": "; it waits for a person"}.get(found.state, "")
+        command = f"nextdue retry {quote(str(self._caller.path))} {self.id}"
+        anew = f"; its handle's retry(), or `{command}`, starts it anew"
+        todo = {"dead": anew, "held": "; it waits for a person"}.get(found.state, "")
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

@@ -76,17 +76,11 @@ class Store(Protocol):
         ...
 
     def get(self, id: int) -> TaskView | None:
-        """A task by its id, from its row or else from the run history; None if neither is there."""
+        """A task by its id, from its row, the run history or a result that outlived both; None if nothing is there."""
         ...
 
     def by_key(self, name: str, key: str) -> TaskView | None:
         """The task that holds this key, if any."""
-        ...
-
-    def find(
-        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
-    ) -> list[TaskView]:
-        """Tasks by name, queue and state, nearest due first; done ones are in runs()."""
         ...
 
     def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:

@@ -7,6 +7,8 @@ import msgspec
 
 Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired", "missed"]
 """How one claim ended; the word kept in the run history."""
+Kind = Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
+"""What an executor says of how one claim ended. finished: by itself, in a transaction of its own."""
 Mode = Literal["ignore", "reject", "replace", "earliest", "extend", "again"]
 """What a put does when its key is in use."""
 State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
@@ -47,7 +49,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     """What an executor says of one claim. `ran_ms` None: it was never started."""
 
     claim: Claim
-    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
+    kind: Kind
     ran_ms: int | None = None
     delay_ms: int | None = None
     """The delay that the task itself asked for (Snooze, RetryAfter)."""
@@ -193,8 +195,8 @@ class TickAnswer(NamedTuple):
     """The nearest due of the tasks that are tried alone."""
     ring: bool
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
-    found: int
-    """How many rows were looked at for a claim; fewer than asked for: there are no more."""
+    passed: bool
+    """Rows were passed by that are claimed for a free slot only, never ahead."""
     stops: list[tuple[int, int]]
     """(id, token) of rows of this worker that were asked to stop."""
 

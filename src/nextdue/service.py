@@ -7,13 +7,14 @@ import random
 import signal
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from types import FrameType
 
 from nextdue.aio import in_thread
-from nextdue.clock import Duration, duration_ms
+from nextdue.clock import Duration, duration_ms, span
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors import declared
@@ -25,11 +26,9 @@ from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
 from nextdue.task import RunIn
-from nextdue.worker import Worker, run
+from nextdue.worker import Hook, Worker, run
 
 log = logging.getLogger("nextdue")
-
-Hook = Callable[[Sequence[Settlement]], None]
 
 
 class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Service"]):
@@ -47,6 +46,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         concurrency: int = 8,
         loop: int = 100,
         processes: int | None = None,
+        tasks_per_process: int | None = None,
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
@@ -61,6 +61,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             "process": _size("processes", (os.cpu_count() or 1) if processes is None else processes, 1000),
         }
         """How many tasks run at a time, for each way of running them."""
+        most = tasks_per_process
+        self._tasks_per_process = None if most is None else _size("tasks_per_process", most, 1_000_000)
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
@@ -69,8 +71,10 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
         self._pid = 0
+        self._at_work = self._warned = False
         self.error: BaseException | None = None
         self.worker: Worker | None = None
+        _services.add(self)
 
     # its parts
 
@@ -89,7 +93,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
             executor = SeveralExecutors(
-                self.sizes, self._definitions, self._wake, self._desk, keep_open=store.lives.descriptors
+                self.sizes,
+                self._definitions,
+                self._wake,
+                self._desk,
+                keep_open=store.lives.descriptors,
+                tasks_per_process=self._tasks_per_process,
             )
             worker = Worker(
                 store,
@@ -110,7 +119,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 self._ownership.release()
             store.close()
             raise
-        self._pid = os.getpid()
+        self._pid, self._at_work = os.getpid(), True
         self.store, self.worker = store, worker
         return worker
 
@@ -123,6 +132,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         try:
             run(self.worker, self._alarm, on_trouble=_log_trouble)
         finally:
+            self._at_work = False
             self.worker.close()
             self._alarm.close()
             if self._ownership is not None:
@@ -137,14 +147,33 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
-                message = s.message or ""
+                message = "\\n".join((s.message or "").splitlines())
                 reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
-                log.warning("%s #%d %s: %s%s", s.name, s.id, s.outcome, reason, message)
+                log.warning("%s #%d %s%s: %s%s", s.name, s.id, s.outcome, self._again(s), reason, message)
         if self._hook is not None:
             try:
                 self._hook(settlements)
             except Exception:
                 log.exception("a hook failed; the tasks' states are written")
+
+    def warn_of_late(self, definitions: Mapping[str, Definition], name: str) -> None:
+        """Say, once, that a task is declared which this worker doesn't serve, being at work already."""
+        if definitions is not self._definitions or not self._at_work or self._warned or self._pid != os.getpid():
+            return
+        self._warned = True
+        log.warning(
+            "task %s is declared after its worker's start, which serves neither it nor what is declared after it; "
+            "declare all tasks, or import their modules, before start(), run() or working()",
+            name,
+        )
+
+    def _again(self, s: Settlement) -> str:
+        """Of a failed attempt: how many there may be, and when the next one comes."""
+        declared = self._definitions.get(s.name)
+        if s.outcome != "failed" or s.delay_ms is None or declared is None:
+            return ""
+        limit = declared.options.retry.limit
+        return f" ({s.attempts} of {limit or 'any number'}), again in {span(s.delay_ms)}"
 
     # in the foreground
 
@@ -219,6 +248,15 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     async def __aexit__(self, *exc: object) -> None:
         await in_thread(self.stop)
+
+
+_services: "weakref.WeakSet[Service]" = weakref.WeakSet()
+
+
+def warn_of_late(definitions: Mapping[str, Definition], name: str) -> None:
+    """A task was added to these definitions: say so if a worker of this process has read them already."""
+    for service in list(_services):
+        service.warn_of_late(definitions, name)
 
 
 def _size(name: str, size: object, most: int) -> int:

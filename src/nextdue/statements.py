@@ -1,11 +1,13 @@
 """Reads a page of named SQL statements: each begins with a line `-- :name the_name`.
 
 A line `-- :define word text` makes `{word}` stand for `text` in all that lies below it, there and in the pages
-that are read together with this one.
+that are read together with this one. Words of all pages of a package are defined in its `words.sql`, if it has one.
 """
 
 from functools import cache
 from importlib import resources
+
+WORDS = "words.sql"
 
 
 @cache
@@ -15,7 +17,8 @@ def load(package: str, *pages: str) -> dict[str, str]:
     words: dict[str, str] = {}
     name = ""
     folder = resources.files(package)
-    for page, line in [(p, line) for p in pages for line in folder.joinpath(p).read_text("utf-8").splitlines()]:
+    read = (WORDS, *pages) if folder.joinpath(WORDS).is_file() else pages
+    for page, line in [(p, line) for p in read for line in folder.joinpath(p).read_text("utf-8").splitlines()]:
         if line.startswith("-- :name "):
             name = line.removeprefix("-- :name ").strip()
             if name in found:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args
 
 from nextdue.clock import Duration, duration_ms
@@ -191,6 +192,15 @@ def checked_priority(priority: int) -> int:
     if not _is_whole(priority) or priority not in PRIORITIES:
         raise BadDefinition(f"priority must be a whole number from -100 to 100, not {priority!r}")
     return priority
+
+
+def refuse_unknown(options: Collection[str], known: Collection[str]) -> None:
+    """Raise BadDefinition if one of these options of a task isn't known, with what it may have meant."""
+    for word in options:
+        if word not in known:
+            close = difflib.get_close_matches(word, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"its options are {', '.join(known)}"
+            raise BadDefinition(f"@nd.task has no option {word!r}; {hint}")
 
 
 MAX_MESSAGE = 2_000

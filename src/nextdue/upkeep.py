@@ -16,6 +16,9 @@ class Upkeep:
     path: Path
     caller: Caller
 
+    def __repr__(self) -> str:
+        return f"<Nextdue {self.path}>"
+
     def pause(self, *, queue: str | None = None, name: str | None = None) -> bool:
         """Let no worker start tasks of this queue, or of this name, until resume(); False if it was paused before.
 

@@ -24,6 +24,8 @@ UNKNOWN_MS = 60_000
 PROBES = 2
 PROBE_MS = 50
 """How often and how soon dead neighbours are looked for again after the word of a death."""
+DEATHS_EVERY = 100
+"""And every so many ticks, for a worker in a flood never comes to sleep, where it would be told of a death."""
 
 
 def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
@@ -32,6 +34,7 @@ def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
 
 
 Hook = Callable[[Sequence[Settlement]], None]
+"""Told of each batch of settlements, once it is written."""
 
 
 class Worker:
@@ -58,10 +61,14 @@ class Worker:
         self.grace_ms, self.hook = grace_ms, hook
         self.totals: Counter[str] = Counter()
         self.stopping = False
+        self.ring = False
+        """Whether the last tick let something become due, so that neighbours must hear of it."""
         self.running: dict[tuple[int, int], Claim] = {}
         self._since: dict[tuple[int, int], int] = {}
         self._outbox: list[Settlement] = []
-        self._ticks = self._claimings = 0
+        self._ticks = 0
+        self._claimings: Counter[str] = Counter()
+        self._passed: set[str] = set()
         self._doubt = False
         self._deaths = PROBES
         self._now = self._renewed = self._progress = 0
@@ -91,6 +98,8 @@ class Worker:
         self._doubt = True  # until the answer is here, nobody knows what was claimed
         answer = self.store.tick(request)
         self._doubt = False
+        if request.slots or request.ahead:
+            (self._passed.add if answer.passed else self._passed.discard)(request.kind)
         self._saw(answer.now_ms)
         self._alone_due = answer.alone_due_ms
         del self._outbox[: len(request.settlements)]
@@ -184,10 +193,10 @@ class Worker:
 
     def _bury(self) -> None:
         """Give back what dead neighbours held. One probe may come before the system let go of the lock."""
-        if self._deaths:
+        if self._deaths or self._ticks % DEATHS_EVERY == 0:
             found = self.store.bury()
             self.recovered += found
-            self._deaths = 0 if found else self._deaths - 1
+            self._deaths = 0 if found else max(0, self._deaths - 1)
 
     def _saw(self, now: int) -> None:
         if now < self._now:
@@ -244,14 +253,16 @@ class Worker:
         free = self._free(kind) if open_ else 0
         alone = open_ and not self.running and self._alone_due is not None and self._alone_due <= self._latest_due()
         alone = self._alone_turn = alone and not self._alone_turn  # never two in a row, or they would starve the others
-        self._claimings += free > 0
+        ahead = self._ahead(kind) if open_ and not alone else 0
+        if kind not in self._passed:  # else what this one's turn was passed by, and still has it
+            self._claimings[kind] += free + ahead > 0
         return TickRequest(
             worker=self.id,
             settlements=list(self._outbox),
             token=self.id << 32 | self._ticks & 0xFFFF_FFFF,  # 2**32 ticks on, no claim of then can be left
             slots=1 if alone else free,
-            ahead=self._ahead(kind) if open_ and not alone else 0,
-            fair=free > 0 and self._claimings % due.FAIR_EVERY == 0,
+            ahead=ahead,
+            fair=self._claimings[kind] % due.FAIR_EVERY == 0,
             alone=alone,
             until_ms=self._until,
             renewed_ms=0 if self._doubt else self._renewed,
@@ -261,7 +272,12 @@ class Worker:
         )
 
     def _ahead(self, kind: str) -> int:
-        """How many more claims of this kind could be made beyond the free slots."""
+        """How many more claims of this kind could be made beyond the free slots.
+
+        None while a row waits that needs one: a flood of others would keep all of them from ever being free.
+        """
+        if kind in self._passed:
+            return 0
         lately = sum(count for _, of, count in self._finished if of == kind)
         return due.ahead(lately - self.executor.waiting(kind), self._free(kind))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nextdue import Nextdue
+from nextdue import Handle, Nextdue
 from nextdue.clock import Duration, duration_ms
 from nextdue.executors.inline import InlineExecutor
 from nextdue.sqlite.store import SqliteStore
@@ -36,6 +36,8 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.path, self.clock = path, FakeClock()
+        self.seen: list[Any] = []
+        """What tasks have noted."""
         self._apps: list[_App] = []
         self.nd = self.app()
 
@@ -99,9 +101,18 @@ class World:
             return 0
         return int(self.sql("SELECT count(*) FROM nextdue_task")[0][0])
 
+    def orders(self) -> list[int]:
+        """What the program's own table holds."""
+        return [id for (id,) in self.sql("SELECT id FROM orders ORDER BY id")]
+
     def close(self) -> None:
         for app in self._apps:
             app.close()
+
+
+def outcomes(handle: Handle) -> list[str]:
+    """How its runs ended, the first one first."""
+    return [run.outcome for run in reversed(handle.runs())]
 
 
 @pytest.fixture
@@ -115,6 +126,25 @@ def world(tmp_path: Path) -> Iterator[World]:
 def nd(world: World) -> Nextdue:
     """The application of this test."""
     return world.nd
+
+
+@pytest.fixture
+def shop(world: World) -> World:
+    """The same, with a table of the program's own."""
+    with world.nd.transaction() as tx:
+        tx.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY)")
+    return world
+
+
+@pytest.fixture
+def receipt(shop: World) -> Any:
+    """A task that notes its argument, beside that table."""
+
+    @shop.nd.task
+    def receipt(n: int) -> None:
+        shop.seen.append(n)
+
+    return receipt
 
 
 @pytest.fixture

@@ -352,8 +352,9 @@ def test_a_former_name_still_runs(world):
         ({"aliases": 5}, BadDefinition, "aliases are a list of former names, not 5"),
         ({"aliases": [5]}, BadDefinition, "an alias must be a str"),
         ({"aliases": None}, BadDefinition, "aliases are a list"),
-        ({"quue": "mail"}, TypeError, "'quue'"),
-        ({"run_inn": "thread"}, TypeError, "'run_inn'"),
+        ({"quue": "mail"}, BadDefinition, "@nd.task has no option 'quue'; did you mean queue?"),
+        ({"time_limt": 5}, BadDefinition, "did you mean time_limit?"),
+        ({"zzz": 5}, BadDefinition, "@nd.task has no option 'zzz'; its options are name, queue, priority, retry"),
     ],
 )
 def test_options_of_a_task_are_checked_where_they_are_written(nd, options, error, words):

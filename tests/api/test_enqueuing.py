@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nextdue import BadArguments, BadDefinition, BadTime
+from nextdue import BadArguments, BadDefinition, BadTime, Task, codec
 from nextdue.clock import MAX_MS, from_ms
 
 LONG = 120_000_000_000_000
@@ -105,7 +106,13 @@ def test_the_options_of_using_can_be_kept_and_used_again(world, send):
         ({"delay": 5, "due": datetime(2026, 12, 1, tzinfo=UTC)}, BadDefinition, "task send: give delay or due, not bo"),
         ({"due": NAIVE}, BadTime, "is naive.*add a zone"),
         ({"due": 1_796_126_400}, BadTime, "must be an aware datetime, not int.*fromtimestamp"),
-        ({"due": "2026-12-01"}, BadTime, "must be an aware datetime, not str"),
+        ({"due": "2026-12-01"}, BadTime, "must be an aware datetime, not the text '2026-12-01'"),
+        ({"due": "2026-12-01"}, BadTime, r'datetime.fromisoformat\("2030-01-01T09:00\+01:00"\)'),
+        (
+            {"expires": "2026-12-01 09:00"},
+            BadTime,
+            "is an instant and no duration; write it with an offset",
+        ),
         ({"due": datetime.max.replace(tzinfo=timezone(timedelta(hours=-8)))}, BadTime, "outside 1970"),
         ({"due": datetime(1969, 12, 31, tzinfo=UTC)}, BadTime, "outside 1970"),
         ({"delay": LONG}, BadTime, "delay of .* probably in milliseconds"),
@@ -119,8 +126,8 @@ def test_the_options_of_using_can_be_kept_and_used_again(world, send):
         ({"priority": 101}, BadDefinition, "from -100 to 100"),
         ({"priority": 1.5}, BadDefinition, "from -100 to 100"),
         ({"priority": True}, BadDefinition, "from -100 to 100"),
-        ({"remember": "1d"}, BadDefinition, "task send: remember and on_conflict speak of a key; give key=..."),
-        ({"on_conflict": "reject"}, BadDefinition, "speak of a key; give key=..."),
+        ({"remember": "1d"}, BadDefinition, "task send: remember and on_conflict are about a key; give key=..."),
+        ({"on_conflict": "reject"}, BadDefinition, "are about a key; give key=..."),
         ({"on_conflict": "merge", "key": "k"}, BadDefinition, "on_conflict must be ignore, reject, replace"),
         ({"key": "k", "remember": -1}, BadTime, "remember must not be negative"),
         ({"key": "k", "remember": "for ever"}, BadTime, "remember: can't read 'for ever'"),
@@ -307,3 +314,14 @@ def test_a_cancelled_coroutine_leaves_the_task_stored_or_not_but_whole(world, nd
         asyncio.run(main(other))
     assert [row[1] for row in stored(world)] == ['["first"]', '["second"]']
     assert send.enqueue("third").id == 3
+
+
+def test_an_option_that_is_given_to_enqueue_is_told_where_it_belongs(send, refuses):
+    with refuses(BadArguments, r"unexpected keyword argument 'delay'; .*; options go to \.using\(delay=\.\.\.\)"):
+        send.enqueue("a", delay="5m")
+    with refuses(BadArguments, r"unexpected keyword argument 'wait'; it takes [^;]*$"):
+        send.enqueue("a", wait="5m")
+
+
+def test_the_options_of_a_call_are_those_of_using():
+    assert set(inspect.signature(Task.using).parameters) - {"self"} == codec._USING

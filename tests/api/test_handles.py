@@ -192,3 +192,15 @@ def test_closing_loses_nothing_and_the_next_use_opens_again(nd, act):
     nd.close()
     assert handle.state == "waiting"
     assert act.enqueue().id == handle.id + 1
+
+
+def test_two_handles_of_one_task_are_equal(nd, act):
+    handle, other = act.enqueue(), act.enqueue()
+    assert nd.get(handle.id) == handle
+    assert handle != other
+    assert handle != handle.id
+    assert len({handle, nd.get(handle.id), other}) == 2
+
+
+def test_an_application_shows_its_file(nd):
+    assert repr(nd) == f"<Nextdue {nd.path}>"

@@ -167,7 +167,7 @@ def test_limits_that_can_not_be_meant_are_refused(nd, refuses, options, words):
         ({"group": "a"}, "a group is counted by a limit or a rate"),
         ({"latest": "1h"}, 'latest bounds on_conflict="extend"'),
         ({"key": "k", "on_conflict": "again", "latest": "1h"}, 'latest bounds on_conflict="extend"'),
-        ({"on_conflict": "replace"}, "remember and on_conflict speak of a key"),
+        ({"on_conflict": "replace"}, "remember and on_conflict are about a key"),
         ({"expires": "soon"}, "expires"),
     ],
 )

@@ -268,7 +268,7 @@ def test_a_result_that_outlived_its_line_of_the_history(world, act):
     """It is that of the latest life, or none."""
     handle, keyed = act.enqueue("a"), act.using(key="k", remember="1m").enqueue("b")
     world.work()
-    world.sql("INSERT INTO nextdue_result SELECT task, result, 0 FROM nextdue_run")
+    world.sql("INSERT INTO nextdue_result SELECT task, name, key, result, 0 FROM nextdue_run")
     assert (handle.result(), keyed.result()) == ("a", "b")
     world.sql("DELETE FROM nextdue_run")
     assert (handle.result(), keyed.result()) == ("a", "b")
@@ -276,7 +276,7 @@ def test_a_result_that_outlived_its_line_of_the_history(world, act):
     world.advance("1h")
     again = act.using(key="k").enqueue("c")
     world.work()
-    world.sql("INSERT OR REPLACE INTO nextdue_result VALUES (?, '\"of an earlier life\"', 0)", again.id)
+    world.sql("INSERT OR REPLACE INTO nextdue_result VALUES (?, 'act', 'k', '\"of an earlier life\"', 0)", again.id)
     assert again.result() == "c"
     world.sql("UPDATE nextdue_run SET result = NULL")
     with pytest.raises(ResultNotKept, match="its result can't be given"):
@@ -294,12 +294,19 @@ def test_a_result_is_kept_whatever_the_bounds_of_the_history(world):
         other.enqueue_many([()] * 10)
         world.work(nd)
         assert [handle.result() for handle in kept] == [0, 1]
+        found = [nd.get(handle.id) for handle in kept]
+        assert [(handle.name, handle.key, handle.state) for handle in found] == [
+            ("task", "k", "done"),
+            ("task", None, "done"),
+        ]
+        assert [handle.result() for handle in found] == [0, 1]
     world.clock.advance(10 * 3_600_000)
     other.enqueue_many([()] * 10)
     world.work(nd)
     for handle in kept:
         with pytest.raises(ResultNotKept):
             handle.result()
+        assert nd.get(handle.id) is None
 
 
 def test_asking_for_ends_doesn_t_grow_with_the_backlog_or_the_history(world, act):
@@ -327,10 +334,10 @@ def test_a_file_that_is_gone_is_no_old_answer(world, nd, act):
 
 def test_a_timeout_says_where_the_task_stands_and_changes_nothing(world, nd, act):
     handle = act.using(delay="1h").enqueue("fail")
-    with pytest.raises(TimeoutError, match=r"<act #1> is still waiting, due 20\S+Z after 0 failures; it"):
+    with pytest.raises(TimeoutError, match=r"<act #1> is still waiting, due 20\S+Z, and no worker lives on /"):
         handle.result(timeout=0)
     world.advance("3601s")
-    with pytest.raises(TimeoutError, match=r"<act #1> after 0.02 s is still waiting, due \S+ after 1 failures"):
+    with pytest.raises(TimeoutError, match=r"<act #1> after 0.02 s is still waiting, due \S+ after 1 failure, and"):
         handle.result(timeout="20ms")
     assert handle.wait(dt.timedelta(milliseconds=5)) == "waiting"
     assert world.run(handle, "2m") == "dead"
@@ -428,3 +435,15 @@ def test_the_settlement_says_how_long_the_history_must_keep_it(key):
 
     assert kept("done", "5") == 5000
     assert [kept(kind, None) for kind in ("done", "failed", "cancelled", "unfit")] == [None] * 4
+
+
+def test_a_dead_task_says_how_it_is_started_anew(world, act):
+    """Whether it has a key or not."""
+    handle = act.enqueue("give up")
+    world.work()
+    with pytest.raises(
+        TaskFailed, match=rf"; its handle's retry\(\), or `nextdue retry {world.path} 1`, starts it anew$"
+    ):
+        handle.result()
+    assert handle.retry()
+    assert handle.state == "waiting"

@@ -207,6 +207,7 @@ def test_keys_follow_the_rules_of_enqueue(world, nd, task, state):
         world.work()
         if state == "dead":
             world.sql("UPDATE nextdue_task SET rest = 'dead', gone_at = NULL, attempts = 12, reason = 'why'")
+            world.sql("UPDATE nextdue_task SET expires = 5, latest = 5, grp = 'old', again_due = 5, again_args = '[]'")
     assert handle.state == state
     before = world.sql("SELECT * FROM nextdue_task")
     assert insert(world, name="note", key="k", args='["second"]', priority=5) == 0
@@ -214,6 +215,7 @@ def test_keys_follow_the_rules_of_enqueue(world, nd, task, state):
         view = nd.get("note", "k").view()
         assert (view.state, view.args, view.attempts, view.reason) == ("waiting", '["second"]', 0, None)
         assert view.priority == 5
+        assert world.sql("SELECT expires, latest, grp, again_due, again_args FROM nextdue_task") == [(None,) * 5]
     else:
         assert world.sql("SELECT * FROM nextdue_task") == before
 

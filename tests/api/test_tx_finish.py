@@ -2,28 +2,11 @@
 
 import contextlib
 import sqlite3
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nextdue import BadTime, BadTransaction, Context, LeaseLost, Nextdue, Snooze
-
-
-@pytest.fixture
-def shop(world, nd):
-    """A table of the program's, and what its tasks saw."""
-    world.seen = []
-    with nd.transaction() as tx:
-        tx.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY)")
-    return world
-
-
-def orders(world):
-    return [id for (id,) in world.sql("SELECT id FROM orders ORDER BY id")]
-
-
-def outcomes(handle):
-    return [run.outcome for run in reversed(handle.runs())]
+from nextdue import BadTransaction, Context, LeaseLost, Nextdue, Snooze
+from tests.api.conftest import outcomes
 
 
 def steal(tx):
@@ -38,8 +21,8 @@ def test_rows_and_completion_are_one_commit(shop, nd):
     def receipt(ctx: Context, n: int) -> None:
         with ctx.finish() as tx:
             tx.execute("INSERT INTO orders VALUES (?)", (n,))
-            shop.seen.append((nd.get(ctx.id).state, orders(shop)))
-        shop.seen.append((nd.get(ctx.id).state, orders(shop)))
+            shop.seen.append((nd.get(ctx.id).state, shop.orders()))
+        shop.seen.append((nd.get(ctx.id).state, shop.orders()))
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"done": 1}
@@ -80,9 +63,9 @@ def test_an_exception_in_the_block_is_the_attempt_s_failure(shop, nd):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"failed": 1}
-    assert (orders(shop), handle.view().message) == ([], "OSError: no mail")
+    assert (shop.orders(), handle.view().message) == ([], "OSError: no mail")
     assert shop.advance("2m") == {"done": 1}
-    assert (orders(shop), outcomes(handle)) == ([7], ["failed", "done"])
+    assert (shop.orders(), outcomes(handle)) == ([7], ["failed", "done"])
 
 
 @pytest.mark.parametrize("error", [ValueError("late"), Snooze(60), SystemExit(3)])
@@ -95,7 +78,7 @@ def test_what_is_raised_after_it_changes_nothing(error, shop, nd, caplog):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"done": 1}
-    assert (handle.state, orders(shop), outcomes(handle)) == ("done", [7], ["done"])
+    assert (handle.state, shop.orders(), outcomes(handle)) == ("done", [7], ["done"])
     assert "changes nothing" in caplog.text
 
 
@@ -116,7 +99,7 @@ def test_a_second_finish_is_refused(shop, nd):
     receipt.enqueue(1)
     nested.enqueue()
     assert shop.work() == {"done": 2}
-    assert (shop.seen, orders(shop)) == ([1], [1])
+    assert (shop.seen, shop.orders()) == ([1], [1])
 
 
 def test_a_lease_that_is_lost_before_runs_no_block(shop, nd):
@@ -132,7 +115,7 @@ def test_a_lease_that_is_lost_before_runs_no_block(shop, nd):
 
     receipt.enqueue(7)
     shop.work()
-    assert (shop.seen, orders(shop)) == ([7], [])
+    assert (shop.seen, shop.orders()) == ([7], [])
 
 
 def test_a_lease_that_is_lost_within_rolls_back(shop, nd):
@@ -149,7 +132,7 @@ def test_a_lease_that_is_lost_within_rolls_back(shop, nd):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"done": 1}, "the theft was rolled back too, and the task returned"
-    assert (shop.seen, orders(shop), outcomes(handle)) == ([7], [], ["done"])
+    assert (shop.seen, shop.orders(), outcomes(handle)) == ([7], [], ["done"])
 
 
 def test_a_key_is_guarded_after_it(shop, nd):
@@ -169,126 +152,6 @@ def test_a_key_is_guarded_after_it(shop, nd):
     assert call.enqueue(3).created
     shop.work()
     assert (shop.seen, first.state) == ([1, 3], "done")
-
-
-@pytest.mark.parametrize(
-    ("again", "wait"),
-    [
-        (timedelta(minutes=5), 300_001),
-        ("5m", 300_001),
-        (300, 300_001),
-        (datetime.fromtimestamp(1_800_000_600, UTC), None),
-    ],
-)
-def test_again_sets_the_next_due_instead_of_ending(again, wait, shop, nd):
-    """A task that decides its own next run: the same row, as a fresh one."""
-
-    @nd.task
-    def poll(ctx) -> None:
-        if ctx.attempt == 1:
-            raise OSError("once")
-        shop.seen.append(ctx.scheduled_for)
-        with ctx.finish(again=again) as tx:
-            tx.execute("INSERT INTO orders DEFAULT VALUES")
-
-    handle = poll.using(key="poll").enqueue()
-    with shop._worker(nd) as worker:
-        worker.tick()
-        worker.tick()
-        shop.clock.advance(worker.look_ms() or 0)
-        worker.tick()
-        worker.tick()
-    view = handle.view()
-    assert (view.state, view.attempts, view.scheduled_for, view.reason) == ("waiting", 0, None, None)
-    assert view.due == (1_800_000_600_000 if wait is None else shop.clock.now() + wait)
-    assert (orders(shop), outcomes(handle)) == ([1], ["failed", "done"])
-
-
-@pytest.mark.parametrize("again", [0, datetime(2001, 1, 1, tzinfo=UTC)])
-def test_again_at_once(again, shop, nd):
-    @nd.task
-    def poll(ctx) -> None:
-        shop.seen.append(nd.get(ctx.id).view().claims)
-        with ctx.finish(again=again if len(shop.seen) < 3 else None):
-            pass
-
-    poll.enqueue()
-    assert shop.work() == {"done": 3}
-    assert shop.seen == [1, 2, 3]
-
-
-def test_a_task_that_goes_on_by_itself(shop, nd):
-    @nd.task
-    def poll(ctx) -> None:
-        with ctx.finish(again=timedelta(minutes=30)) as tx:
-            tx.execute("INSERT INTO orders DEFAULT VALUES")
-
-    handle = poll.enqueue()
-    assert shop.advance("2h") == {"done": 4}
-    assert (len(orders(shop)), shop.count(), handle.state) == (4, 1, "waiting")
-
-
-def test_a_cancellation_asked_for_ends_what_would_go_on(shop, nd):
-    @nd.task
-    def poll(ctx) -> None:
-        with ctx.finish(again=60) as tx:
-            tx.execute("UPDATE nextdue_task SET stop = 1")
-
-    poll.enqueue()
-    assert shop.advance("1h") == {"done": 1}
-    assert shop.count() == 0
-
-
-def test_a_wish_for_its_next_life_keeps_its_bound(shop, nd):
-    """on_conflict="extend" while it runs: the latest moment holds for the life that then begins."""
-
-    @nd.task
-    def tidy(ctx, n: int) -> None:
-        with ctx.finish() as tx:
-            shop.seen.append(n)
-            if n == 1:
-                call = tidy.using(key="a", on_conflict="extend", latest="10m", delay="6m", tx=tx)
-                assert not call.enqueue(2).created
-
-    handle = tidy.using(key="a").enqueue(1)
-    shop.work()
-    assert handle.view().due == shop.clock.now() + 360_001
-    shop.clock.advance(300_000)
-    tidy.using(key="a", on_conflict="extend", delay="6m").enqueue(3)
-    assert handle.view().due == shop.clock.now() + 300_000
-    shop.advance("11m")
-    assert shop.seen == [1, 3]
-
-
-def test_a_next_life_that_others_asked_for_begins(shop, nd):
-    """A change made during the run is never lost."""
-
-    @nd.task
-    def receipt(ctx, n: int) -> None:
-        shop.seen.append(n)
-        with ctx.finish() as tx:
-            if n == 1:
-                due = shop.clock.now() + 60_000
-                tx.execute("UPDATE nextdue_task SET again_due = ?, again_args = '[2]'", (due,))
-
-    handle = receipt.using(key="a").enqueue(1)
-    shop.work()
-    assert (handle.state, handle.view().args, shop.seen) == ("waiting", "[2]", [1])
-    shop.advance("2m")
-    assert (handle.state, shop.seen) == ("done", [1, 2])
-
-
-@pytest.mark.parametrize("bad", [-1, "soon", datetime(2030, 1, 1)])  # noqa: DTZ001
-def test_a_bad_again_is_refused(bad, shop, nd):
-    @nd.task
-    def poll(ctx) -> None:
-        with pytest.raises(BadTime):
-            ctx.finish(again=bad)
-        shop.seen.append(1)
-
-    poll.enqueue()
-    assert shop.work() == {"done": 1}
-    assert shop.seen == [1]
 
 
 def test_a_result(shop, nd):
@@ -317,7 +180,7 @@ def test_a_result_that_is_no_json_is_refused_before_the_block(shop, nd):
 
     handle = kept.enqueue()
     assert shop.work() == {"failed": 1}
-    assert orders(shop) == []
+    assert shop.orders() == []
     assert "can't be written as JSON" in handle.view().message
 
 
@@ -399,7 +262,7 @@ def test_in_one_s_own_connection(shop, nd):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"done": 1}
-    assert (handle.state, orders(shop), outcomes(handle)) == ("done", [7], ["done"])
+    assert (handle.state, shop.orders(), outcomes(handle)) == ("done", [7], ["done"])
 
 
 def test_in_the_program_s_transaction_of_ours(shop, nd):
@@ -413,7 +276,7 @@ def test_in_the_program_s_transaction_of_ours(shop, nd):
                 tx.execute("INSERT INTO orders VALUES (?)", (n + 1,))
 
     assert shop.run(receipt.enqueue(7)) == "done"
-    assert orders(shop) == [7, 8]
+    assert shop.orders() == [7, 8]
 
 
 def test_a_failed_block_of_it_can_t_be_committed_by_catching(shop, nd):
@@ -426,7 +289,7 @@ def test_a_failed_block_of_it_can_t_be_committed_by_catching(shop, nd):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"failed": 1}
-    assert orders(shop) == []
+    assert shop.orders() == []
     assert "was rolled back" in handle.view().message
 
 
@@ -444,7 +307,7 @@ def test_one_s_own_that_is_never_committed_is_a_failure(raises, shop, nd):
     handle = receipt.enqueue(7)
     assert shop.work() == {"failed": 1}
     assert handle.view().reason == ("OSError" if raises else "not_committed")
-    assert orders(shop) == []
+    assert shop.orders() == []
 
 
 def test_misuse_of_one_s_own(shop, nd, tmp_path):
@@ -491,7 +354,7 @@ def test_called_by_hand_it_is_just_a_transaction(shop, nd):
             tx.execute("INSERT INTO orders VALUES (?)", (n,))
 
     receipt(7)
-    assert (orders(shop), shop.count()) == ([7], 0)
+    assert (shop.orders(), shop.count()) == ([7], 0)
 
 
 def test_the_connections_are_given_back(shop, nd: Nextdue):
@@ -505,3 +368,16 @@ def test_the_connections_are_given_back(shop, nd: Nextdue):
     receipt.enqueue_many([(n,) for n in range(20)])
     shop.work()
     assert len(nd.desk.connections._idle) == 1
+
+
+def test_a_finish_without_the_result_that_is_kept_says_how_to_give_it(world, nd):
+    @nd.task(keep_result=True)
+    def total(ctx: Context) -> int:
+        with ctx.finish():
+            pass
+        return 5
+
+    handle = total.enqueue()
+    world.work()
+    message = handle.view().message
+    assert message.endswith("what the function is to return is given by finish(result=...)")

@@ -10,13 +10,13 @@ import pytest
 from nextdue.records import Mode
 from tests.api.conftest import World
 
-STATES = ("none", "waiting", "blocked", "running", "wished", "done", "old", "dead", "cancelled", "held")
+STATES = ("none", "waiting", "slot", "blocked", "running", "wished", "done", "old", "dead", "cancelled", "held")
 MODES: tuple[Mode, ...] = ("ignore", "reject", "replace", "earliest", "extend", "again")
 TIMES: tuple[dict[str, Any], ...] = (
     {},
     {"delay": "10s"},
     {"delay": "2h", "latest": "1h", "expires": "3h"},
-    {"queue": "other", "priority": 3},
+    {"queue": "other", "priority": 3, "group": "b"},
 )
 NOW = 1_800_000_000_000
 
@@ -34,6 +34,7 @@ def prepared(world: World, state: str):
         {
             "none": "SELECT 1",
             "waiting": "UPDATE nextdue_task SET attempts = 2, scheduled_for = 7, reason = 'x'",
+            "slot": "INSERT INTO nextdue_rate SELECT name, grp, 0, due FROM nextdue_task",
             "blocked": "UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked'",
             "running": f"UPDATE nextdue_task SET token = 1 << 32, claims = 1, due = {NOW + 60_000}",
             "wished": "UPDATE nextdue_task SET token = 1 << 32, again_args = '[9]', "

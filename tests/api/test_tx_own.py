@@ -10,23 +10,6 @@ import pytest
 from nextdue import BadTransaction, KeyTaken, Nextdue, NextdueError, StoreBusy
 
 
-@pytest.fixture
-def receipt(world, nd):
-    world.seen = []
-
-    @nd.task
-    def receipt(n: int) -> None:
-        world.seen.append(n)
-
-    with nd.transaction() as tx:
-        tx.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY)")
-    return receipt
-
-
-def orders(world):
-    return [id for (id,) in world.sql("SELECT id FROM orders ORDER BY id")]
-
-
 def test_rows_and_tasks_are_committed_together(world, nd, receipt):
     """Law 2."""
     with nd.transaction() as tx:
@@ -44,7 +27,7 @@ def test_rows_and_tasks_are_committed_together(world, nd, receipt):
     assert world.seen == [42]
     world.advance("2m")
     assert sorted(world.seen) == [42, 43, 44]
-    assert orders(world) == [42, 43, 44]
+    assert world.orders() == [42, 43, 44]
 
 
 def test_an_exception_leaves_nothing(world, nd, receipt):
@@ -56,7 +39,7 @@ def test_an_exception_leaves_nothing(world, nd, receipt):
         receipt.using(tx=tx).enqueue_many([(43,), (44,)])
         _ = 1 // 0
     assert world.count() == before
-    assert orders(world) == []
+    assert world.orders() == []
     assert world.work() == {}
 
 
@@ -145,7 +128,7 @@ def test_it_ends_with_its_block(world, nd, receipt, refuses):
         with refuses(BadTransaction, "has ended with its block"):
             use()
     assert "ended" in repr(tx)
-    assert orders(world) == []
+    assert world.orders() == []
 
 
 def test_it_belongs_to_its_thread(world, nd, receipt):
@@ -162,7 +145,7 @@ def test_it_belongs_to_its_thread(world, nd, receipt):
         thread.start()
         thread.join()
     assert "each thread begins its own" in said[0]
-    assert orders(world) == []
+    assert world.orders() == []
 
 
 @pytest.mark.parametrize("words", ["COMMIT", " commit", "END", "rollback transaction", "/* */ -- a\nCOMMIT"])
@@ -171,7 +154,7 @@ def test_its_end_is_not_the_program_s(words, world, nd, receipt):
         with pytest.raises(BadTransaction, match="leave COMMIT and ROLLBACK out"):
             tx.execute(words)
         tx.execute("INSERT INTO orders VALUES (1)")
-    assert orders(world) == [1]
+    assert world.orders() == [1]
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
@@ -186,7 +169,7 @@ def test_a_statement_that_rolls_back_ends_the_block(goes_on, world, nd, receipt)
 
     with pytest.raises(NextdueError, match="rolled"):
         hides()
-    assert orders(world) == []
+    assert world.orders() == []
 
 
 def test_a_failed_statement_may_be_caught(world, nd, receipt):
@@ -195,7 +178,7 @@ def test_a_failed_statement_may_be_caught(world, nd, receipt):
         with pytest.raises(sqlite3.IntegrityError):
             tx.execute("INSERT INTO orders VALUES (1)")
         receipt.using(tx=tx).enqueue(1)
-    assert orders(world) == [1]
+    assert world.orders() == [1]
     assert world.work() == {"done": 1}
 
 
@@ -236,9 +219,9 @@ def test_many_threads_each_have_one(world, nd, receipt):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(orders(world)) == 80
+    assert len(world.orders()) == 80
     world.work()
-    assert sorted(world.seen) == orders(world)
+    assert sorted(world.seen) == world.orders()
 
 
 def test_a_long_block_is_warned_of(world, nd, receipt, monkeypatch, caplog):

@@ -21,18 +21,6 @@ class Order(Base):
 
 
 @pytest.fixture
-def receipt(world, nd):
-    world.seen = []
-
-    @nd.task
-    def receipt(n: int) -> None:
-        world.seen.append(n)
-
-    nd.find()
-    return receipt
-
-
-@pytest.fixture
 def engine(world, receipt):
     engine = sa.create_engine(f"sqlite:///{world.path}", connect_args={"timeout": 0.05})
     Base.metadata.create_all(engine)
@@ -48,10 +36,6 @@ def rings(nd, monkeypatch):
     return rung
 
 
-def orders(world):
-    return [id for (id,) in world.sql("SELECT id FROM orders ORDER BY id")]
-
-
 def test_a_session_s_rows_and_tasks_are_committed_together(world, receipt, engine):
     """Law 2."""
     with Session(engine) as session, session.begin():
@@ -61,7 +45,7 @@ def test_a_session_s_rows_and_tasks_are_committed_together(world, receipt, engin
         assert one.state == "gone"
     assert [h.state for h in (one, *many)] == ["waiting"] * 3
     world.work()
-    assert (world.seen, orders(world)) == ([1], [1])
+    assert (world.seen, world.orders()) == ([1], [1])
 
 
 def test_a_session_s_rollback_leaves_nothing(world, receipt, engine, rings):
@@ -71,7 +55,7 @@ def test_a_session_s_rollback_leaves_nothing(world, receipt, engine, rings):
         receipt.using(tx=session).enqueue(1)
         receipt.using(tx=session).enqueue_many([(2,)])
         session.rollback()
-    assert (world.count(), orders(world), rings) == (0, [], [])
+    assert (world.count(), world.orders(), rings) == (0, [], [])
 
 
 def test_nobody_is_woken_before_the_commit(world, receipt, engine, rings):
@@ -119,7 +103,7 @@ def test_a_connection(world, receipt, engine):
         receipt.using(tx=connection).enqueue(2)
         _ = 1 // 0
     world.work()
-    assert (world.seen, orders(world)) == ([1], [1])
+    assert (world.seen, world.orders()) == ([1], [1])
 
 
 def test_a_scoped_session(world, receipt, engine):
@@ -149,7 +133,7 @@ def test_an_engine_whose_begin_is_immediate(world, receipt, engine):
         session.add(Order(id=2))
         receipt.using(tx=session).enqueue(2)
     world.work()
-    assert (world.seen, orders(world)) == ([1], [1])
+    assert (world.seen, world.orders()) == ([1], [1])
 
 
 # misuse
@@ -230,7 +214,7 @@ def test_an_async_session(world, receipt, engine, rings):
 
     in_async_session(world, use)
     world.work()
-    assert (sorted(world.seen), orders(world)) == ([1, 2, 3], [1])
+    assert (sorted(world.seen), world.orders()) == ([1, 2, 3], [1])
 
 
 def test_an_async_connection(world, receipt, engine):
@@ -241,7 +225,7 @@ def test_an_async_connection(world, receipt, engine):
 
     in_async_session(world, use)
     world.work()
-    assert (world.seen, orders(world)) == ([1], [1])
+    assert (world.seen, world.orders()) == ([1], [1])
 
 
 def test_async_ones_are_to_be_awaited(world, receipt, engine, refuses):
@@ -270,7 +254,7 @@ def test_finish_in_a_session(world, nd, engine):
 
     handle = paid.enqueue(7)
     assert world.work() == {"done": 2}
-    assert (handle.state, orders(world)) == ("done", [7])
+    assert (handle.state, world.orders()) == ("done", [7])
     assert [run.outcome for run in handle.runs()] == ["done"]
 
 
@@ -296,7 +280,7 @@ def test_a_lost_lease_rolls_the_session_back(catches, world, nd, engine):
     paid.enqueue(7)
     world.work()
     assert said == ["lost"]
-    assert orders(world) == []
+    assert world.orders() == []
 
 
 def test_a_session_that_is_never_committed_is_a_failure(world, nd, engine):
@@ -307,7 +291,7 @@ def test_a_session_that_is_never_committed_is_a_failure(world, nd, engine):
 
     handle = paid.enqueue(7)
     assert world.work() == {"failed": 1}
-    assert (handle.view().reason, orders(world)) == ("not_committed", [])
+    assert (handle.view().reason, world.orders()) == ("not_committed", [])
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -327,4 +311,4 @@ def test_finish_in_an_async_session(fails, world, nd, engine):
 
     paid.enqueue(1)
     assert world.work() == ({"failed": 1} if fails else {"done": 1})
-    assert orders(world) == ([] if fails else [1])
+    assert world.orders() == ([] if fails else [1])

@@ -13,26 +13,9 @@ from nextdue.sqlite.tx import translated
 
 
 @pytest.fixture
-def receipt(world, nd):
-    world.seen = []
-
-    @nd.task
-    def receipt(n: int) -> None:
-        world.seen.append(n)
-
-    nd.find()  # makes the tables
-    world.sql("CREATE TABLE orders(id INTEGER PRIMARY KEY)")
-    return receipt
-
-
-@pytest.fixture
 def connection(world, receipt):
     with contextlib.closing(sqlite3.connect(world.path, timeout=0.05)) as connection:
         yield connection
-
-
-def orders(world):
-    return [id for (id,) in world.sql("SELECT id FROM orders ORDER BY id")]
 
 
 @pytest.mark.parametrize("level", ["", "DEFERRED", "IMMEDIATE", "EXCLUSIVE"])
@@ -58,7 +41,7 @@ def test_a_rollback_leaves_nothing(world, receipt, connection):
         receipt.using(tx=connection, key="1").enqueue(1)
         receipt.using(tx=connection).enqueue_many([(2,), (3,)])
         _ = 1 // 0
-    assert (world.count(), orders(world)) == (0, [])
+    assert (world.count(), world.orders()) == (0, [])
     assert world.sql("SELECT count(*) FROM nextdue_lane") == [(0,)]
     assert receipt.using(key="1").enqueue(1).created
 

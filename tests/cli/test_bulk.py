@@ -61,20 +61,23 @@ def test_what_can_not_be_is_left_alone_and_says_what_to_do(shop, cli):
     rest(shop, done, "done", gone_at=1 << 50)
     (cancelled,) = add(shop, 8, delay="2h")
     shop.nd.get(cancelled).cancel()
+    again = (
+        "to run it again, put a new one, by on_conflict='replace', or free its key before: `nextdue purge shop.db 7`"
+    )
     expected = {
-        ("retry", waiting): "is waiting and hasn't failed; `nextdue run-now` starts it",
+        ("retry", waiting): f"is waiting and hasn't failed; `nextdue run-now shop.db {waiting}` starts it",
         ("retry", running): "is running; it is left alone",
-        ("retry", done): "is done; to run it again, put a new one",
+        ("retry", done): f"is done; {again}",
         ("retry", cancelled): "is cancelled and its row is gone; put a new one",
-        ("retry", paused): f"is paused; `nextdue resume {paused}` lets it go on",
-        ("retry", blocked): "is due already and waits for its limit; `nextdue why` tells more",
+        ("retry", paused): f"is paused; `nextdue resume shop.db {paused}` lets it go on",
+        ("retry", blocked): f"is due already and waits for its limit; `nextdue why shop.db {blocked}` tells more",
         ("run-now", running): "is running already",
-        ("run-now", dead): "is dead; `nextdue retry` starts it anew",
-        ("run-now", held): "is held; `nextdue retry` starts it anew",
-        ("run-now", paused): f"is paused; `nextdue resume {paused}` lets it go on",
-        ("run-now", blocked): "is due already and waits for its limit; `nextdue why` tells more",
-        ("run-now", done): "is done; to run it again, put a new one",
-        ("run-now", cancelled): "is cancelled; `nextdue retry` starts it anew",
+        ("run-now", dead): f"is dead; `nextdue retry shop.db {dead}` starts it anew",
+        ("run-now", held): f"is held; `nextdue retry shop.db {held}` starts it anew",
+        ("run-now", paused): f"is paused; `nextdue resume shop.db {paused}` lets it go on",
+        ("run-now", blocked): f"is due already and waits for its limit; `nextdue why shop.db {blocked}` tells more",
+        ("run-now", done): f"is done; {again}",
+        ("run-now", cancelled): f"is cancelled; `nextdue retry shop.db {cancelled}` starts it anew",
         ("cancel", done): "is done already; nothing is changed",
         ("cancel", cancelled): "was cancelled before",
         ("purge", waiting): "is waiting; cancel it first",
@@ -88,10 +91,26 @@ def test_what_can_not_be_is_left_alone_and_says_what_to_do(shop, cli):
     assert shop.sql("SELECT * FROM nextdue_task") == before
 
 
+def test_what_waits_for_its_rate_keeps_its_slot(shop, cli):
+    one, two, far = add(shop, 1, 2, delay="1h") + add(shop, 3, delay="9h")
+    shop.sql("UPDATE nextdue_task SET attempts = 3, grp = '' WHERE id = ?", (two,))
+    shop.sql("INSERT INTO nextdue_rate SELECT 'receipt', '', 0, max(due) FROM nextdue_task WHERE id <= ?", (two,))
+    dues = shop.sql("SELECT due FROM nextdue_task ORDER BY id")
+    code, out, _ = cli("run-now", "shop.db", one)
+    assert (code, out.startswith("receipt #1 keeps its due at 20")) == (1, True)
+    assert out.endswith(": its rate allows no earlier start\n")
+    code, out, _ = cli("retry", "shop.db", two)
+    assert (code, out.startswith("receipt #2 begins anew at 20")) == (0, True)
+    assert shop.sql("SELECT due, attempts FROM nextdue_task ORDER BY id") == [(due, 0) for (due,) in dues]
+    assert "Its rate allows no earlier start, so" in cli("why", "shop.db", one)[1]
+    assert "Its rate" not in cli("why", "shop.db", far)[1]
+    assert cli("run-now", "shop.db", far)[1] == "receipt #3 is due now\n"
+
+
 def test_a_paused_queue_is_said(shop, cli):
     (id,) = add(shop, 1, delay="2h")
     shop.sql("INSERT INTO nextdue_pause VALUES ('queue', 'default', 1), ('name', 'receipt', 1)")
-    assert cli("run-now", "shop.db", id)[1] == f"receipt #{id} is due now, but its queue and its name is paused\n"
+    assert cli("run-now", "shop.db", id)[1] == f"receipt #{id} is due now, but its queue and its name are paused\n"
 
 
 def test_one_of_several_that_is_left_alone_makes_the_exit_code_1(shop, cli):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from nextdue.cli.times import utc
+from nextdue.records import Serving
 from tests.cli.test_bulk import rest
 from tests.cli.test_look import add
 
@@ -143,7 +144,13 @@ def test_a_name_that_nobody_declares_is_told_apart_where_that_can_be_known(livin
     code, found, said = health("shop:nd")
     assert (code, found["late"][0]["why"]) == (0, "unknown")
     assert said["note", "unknown"].endswith("; the application declares no such task")
-    assert health("shop.db")[0] == 1  # of a database alone nobody can tell
+    code, found, said = health("shop.db")
+    assert (code, found["late"][0]["served"]) == (1, None)  # the worker hasn't said what it serves
+    with living.nd.caller.use() as store:
+        store.serve({"receipt": Serving(60_000)}, None)
+    code, found, said = health("shop.db")
+    assert (code, found["late"][0]["served"]) == (1, False)  # their worker may be down: that must be told
+    assert said["bad", "late"].endswith("; no living worker serves them")
     late(living, minutes=60, name="bill")  # an alias
     assert health("shop:nd")[0] == 1
 
@@ -158,7 +165,8 @@ def test_the_dead_the_held_and_single_paused_ones_are_counted(living, health):
     code, found, said = health()
     assert (code, found["dead"], found["held"]) == (0, {"receipt": 3}, {"receipt": 1})
     assert found["paused_tasks"] == {"receipt": 2}
-    assert said["note", "dead"] == "receipt (3); nextdue ls --state dead shows them"
+    assert said["note", "dead"] == "receipt (3): nextdue ls shop.db --state dead"
+    assert said["note", "paused"] == "receipt: 2 paused one by one"
 
 
 def test_looking_makes_no_file_and_changes_none(shop, cli, living):

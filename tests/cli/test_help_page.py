@@ -14,11 +14,15 @@ What follows is what `nextdue --help` and `nextdue COMMAND --help` print; a test
 
 Where a command takes `module:attribute`, the module is looked for in the current directory first; all but `worker`
 take a database as well. Only the application creates a file: all other commands refuse a path where there is none.
-What `retry`, `run-now`, `cancel`, `purge` and `health` are for is told in [looking after tasks](care.md).
+A module that is named is imported, by commands that only look too: what it does at its top level happens then. A script
+that enqueues must do so under `if __name__ == "__main__":`, or `nextdue ls` enqueues as well (and says so). With a
+database nothing is imported. What `retry`, `run-now`, `cancel`, `purge` and `health` are for is told in
+[looking after tasks](care.md).
 
-Times are shown in local time and in UTC. A terminal gets colors unless `NO_COLOR` is set; what is not a terminal gets
-plain aligned text. `--json` is the form for programs: instants are there twice, as UTC text and in milliseconds since
-1970 (`..._ms`).
+Times are shown in local time and in UTC; in columns in local time, with the zone in the head. `ls` says roughly when
+(`19:04, in 4 min`), `show` exactly. A terminal gets colors unless `NO_COLOR` is set, and long cells are cut to its
+width; what is not a terminal gets plain aligned text in full. `--json` is the form for programs: instants are there
+twice, as UTC text and in milliseconds since 1970 (`..._ms`).
 
 A worker writes its first lines, its progress and its summary to stdout, and the lines of the logger `nextdue`
 (failures among them) to stderr, unless the application has set up logging itself.

@@ -20,12 +20,12 @@ def test_progress_of_a_running_task(shop, cli):
     (id,) = add(shop, 1)
     hold(shop, id)
     shop.sql("UPDATE nextdue_task SET progress = '[412, 900, \"files\"]'")
-    assert " 412/900 files, lease until " in ls(cli)[0]
+    assert " running 412/900 files  -  " in ls(cli)[0]
     assert "progress       412/900 files" in cli("show", "shop.db", id)[1]
     assert listed(cli)[0]["progress"] == {"done": 412, "total": 900, "note": "files"}
-    for text, said in (('[412, null, ""]', " 412, lease"), ("no json", "  lease until"), ("[1]", "  lease until")):
+    for text, said in (('[412, null, ""]', "running 412"), ("no json", "running"), ("[1]", "running")):
         shop.sql("UPDATE nextdue_task SET progress = ?", (text,))
-        assert said in ls(cli)[0], text
+        assert f" {said}  -  " in ls(cli)[0], text
 
 
 def test_a_running_task_that_was_asked_to_stop(shop, cli):
@@ -43,7 +43,7 @@ def test_a_paused_task(shop, cli):
     rest(shop, id, "held", reason="paused", wished=5)
     assert " held (paused) " in ls(cli)[0]
     said = why(cli, "shop.db", id)
-    assert f"It is paused; `nextdue resume {id}` lets it go on." in said
+    assert f"It is paused; `nextdue resume shop.db {id}` lets it go on." in said
     assert "It was to be due at 1970-01-01 00:00:00 UTC, " in said
     assert "goes on with  due 1970-01-01 00:00:00 UTC" in cli("show", "shop.db", id)[1]
     assert listed(cli)[0]["paused"] == ["task"]
@@ -57,8 +57,21 @@ def test_a_paused_queue_and_name(shop, cli):
     assert "Its queue 'default' is paused since 1970-01-01 00:00:00 UTC, " in why(cli, "shop.db", id)
     shop.sql("INSERT INTO nextdue_pause VALUES ('name', 'receipt', 5), ('name', 'letter', 5)")
     assert " waiting (queue paused, name paused) " in ls(cli)[0]
-    assert "`nextdue resume --name receipt` ends that." in why(cli, "shop.db", id)
+    assert "`nextdue resume shop.db --name receipt` ends that." in why(cli, "shop.db", id)
     assert listed(cli)[0]["paused"] == ["queue", "name"]
+
+
+def test_a_task_of_a_restored_file(shop, cli):
+    """Who is told to resume its queue would let it go past the look that the release is."""
+    (id,) = add(shop, 1)
+    shop.sql("INSERT INTO nextdue_pause VALUES ('queue', 'default', 1), ('name', 'receipt', 1)")
+    shop.sql("""INSERT INTO nextdue_meta VALUES ('restored', '[1, ["default"]]')""")
+    said = why(cli, "shop.db", id)
+    assert "It came with a restored backup and is held since 1970-01-01" in said
+    assert "shows what would start, and lets it." in said
+    assert "resume --queue" not in said
+    assert "--name receipt` ends that." in said
+    assert "restored backup" not in why(cli, "shop.db", add(shop, 2, queue="other")[0])
 
 
 def test_a_blocked_task(shop, cli):
@@ -76,7 +89,7 @@ def test_a_blocked_task(shop, cli):
 def test_a_task_that_expires(shop, cli):
     (id,) = add(shop, 1, delay="1h")
     shop.sql("UPDATE nextdue_task SET expires = due + 3600000")
-    assert "in 1 h 59 min: after that it isn't started." in why(cli, "shop.db", id)
+    assert "in 2 h: after that it isn't started." in why(cli, "shop.db", id)
     assert "expires   2" in cli("show", "shop.db", id)[1]
     shop.sql("UPDATE nextdue_task SET expires = 5")
     assert "It expired at 1970-01-01 00:00:00 UTC" in why(cli, "shop.db", id)
@@ -89,7 +102,7 @@ def test_a_held_task_says_what_to_do(shop, cli):
     rest(shop, id, "held", reason="arguments", message="BadArguments: too many")
     said = why(cli, "shop.db", id)
     assert "It is held until a person decides: BadArguments: too many." in said
-    assert f"`nextdue retry {id}` starts it anew" in said
+    assert f"`nextdue retry shop.db {id}` starts it anew" in said
 
 
 def test_ls_filters_by_key_reason_and_age(shop, cli):

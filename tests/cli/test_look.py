@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from nextdue.records import Serving
+
 HOUR = 3_600_000
 
 
@@ -23,9 +25,9 @@ def test_ls_shows_the_nearest_first(shop, cli):
     code, out, _ = cli("ls", "shop.db")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == ["ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS"]
+    assert lines[0].split() == ["ID", "NAME", "STATE", "DUE", "(UTC)", "KEY", "FAILED", "ARGS"]
     assert [line.split()[0] for line in lines[1:]] == ["3", "2", "1"]
-    assert "UTC, in 29 min 59 s" in lines[1]
+    assert ", in 30 min " in lines[1]
     assert len({line.index("waiting") for line in lines[1:]}) == 1
     assert not set(out) & set("│┃━─")
 
@@ -64,7 +66,7 @@ def test_show_tells_all_with_the_runs(shop, cli):
     assert code == 0
     for line in ("id             1", "key            k", "args           [13]", "message        ValueError: unlucky"):
         assert line in out.splitlines()
-    assert "claimed        once, failed once, its worker died never" in out
+    assert "claimed        once, failed once, crashed never" in out
     task = json.loads(cli("show", "shop:nd", 1, "--json")[1])
     assert (task["args"], task["attempts"], task["due"][-1]) == ([13], 1, "Z")
     (run,) = task["runs"]
@@ -128,7 +130,7 @@ def test_why_it_waits(shop, cli):
     (id,) = add(shop, 1, delay="2h")
     out = why(cli, "shop.db", id)
     assert out.startswith("receipt #1 is waiting.\nIt waits until its time comes: at ")
-    assert "in 1 h 59 min." in out
+    assert "in 2 h." in out
     assert json.loads(cli("why", "shop.db", id, "--json")[1])["why"] == [out.splitlines()[1]]
 
 
@@ -145,9 +147,24 @@ def test_why_it_is_due_and_a_worker_lives(shop, cli):
         out = why(cli, "shop:nd", 2)
     assert "The application given here declares no task 'stranger', so its workers leave it alone." in out
     assert "Worker 1 (pid " in out
-    assert "lives and holds 0 tasks." in out
     assert "Due before it, of its name and queue: 1 task." in out
-    assert "Whether a living worker knows the name 'stranger'" in out
+    assert "lives and holds 0 tasks, but doesn't serve its name and queue." in out
+    assert "No living worker serves the name 'stranger' in the queue 'default'." in out
+
+
+def test_why_it_is_due_and_the_right_worker_lives(shop, cli):
+    (id,) = add(shop, 1)
+    with shop.nd.caller.use() as store:
+        worker = store.enlist()
+        assert "serve" not in why(cli, "shop.db", id)  # it hasn't said yet
+        for said in ("no json", "[1]", "[[], [2]]", "{}", "7"):
+            shop.sql("UPDATE nextdue_worker SET serves = ? WHERE id = ?", (said, worker))
+            assert "serve" not in why(cli, "shop.db", id)
+        store.serve({"receipt": Serving(60_000)}, None)
+        assert "serve" not in why(cli, "shop.db", id)
+        store.serve({"receipt": Serving(60_000)}, ["mail"])
+        assert "No living worker serves the name 'receipt' in the queue 'default'." in why(cli, "shop.db", id)
+        store.lives.let_go()
 
 
 def test_why_it_runs(shop, cli):
@@ -205,4 +222,4 @@ def test_why_it_is_dead(shop, cli):
     shop.sql("UPDATE nextdue_task SET reason = 'worker_died', message = 'its worker died 3 times', key = NULL")
     out = why(cli, "shop.db", 1)
     assert "It is given up because its worker died 3 times." in out
-    assert "`nextdue retry 1` starts it anew; `nextdue cancel 1` takes it away." in out
+    assert "`nextdue retry shop.db 1` starts it anew; `nextdue cancel shop.db 1` takes it away." in out

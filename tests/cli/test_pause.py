@@ -15,7 +15,7 @@ def tasks(shop):
 def test_a_queue_is_paused_and_resumed(tasks, cli):
     assert cli("pause", "shop:nd", "--queue", "mail") == (
         0,
-        "queue mail is paused until `nextdue resume --queue mail`\n",
+        "queue mail is paused until `nextdue resume shop.db --queue mail`\n",
         "",
     )
     assert cli("pause", "shop.db", "--queue", "mail")[1].startswith("queue mail was already paused")
@@ -92,4 +92,4 @@ def test_everybody_who_looks_is_told(tasks, cli):
 
 def test_a_word_with_a_space_can_be_copied(tasks, cli):
     assert "--queue 'my mail'`" in cli("pause", "shop.db", "--queue", "my mail")[1]
-    assert "nextdue resume --queue 'my mail'" in cli("doctor", "shop.db")[1]
+    assert "nextdue resume shop.db --queue 'my mail'" in cli("doctor", "shop.db")[1]

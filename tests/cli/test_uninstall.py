@@ -5,8 +5,7 @@ import sqlite3
 import pytest
 
 from nextdue.errors import StoreError
-from nextdue.sqlite import inspect
-from nextdue.statements import load
+from nextdue.sqlite import inspect, uninstall
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def test_a_living_worker_refuses_it(used, cli):
 def test_a_worker_that_begins_meanwhile_refuses_it_too(used):
     before = objects(used)
     with used.nd.working(1), used.nd.caller.use() as store, pytest.raises(StoreError, match="stop it first"):
-        inspect.uninstall(store.database)
+        uninstall.uninstall(store.database)
     assert objects(used) == before
 
 
@@ -112,8 +111,8 @@ def test_what_leans_on_our_tables_refuses_it(used, cli, mine):
 def test_it_is_one_transaction(used, monkeypatch):
     before = objects(used)
     with used.nd.caller.use() as store:
-        sql = load("nextdue.sqlite", inspect.PAGE) | {"uninstall_meta": "DROP TABLE nosuch"}
-        store.database.sql = {**store.database.sql, **sql}
+        store.database.bring(uninstall.PAGE)
+        store.database.sql = {**store.database.sql, "uninstall_meta": "DROP TABLE nosuch"}
         with pytest.raises(Exception, match="nosuch"):
-            inspect.uninstall(store.database)
+            uninstall.uninstall(store.database)
     assert objects(used) == before

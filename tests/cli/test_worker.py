@@ -1,5 +1,6 @@
 """`nextdue worker` in processes of its own: first lines, exit codes, and what it says and doesn't say."""
 
+import importlib
 import os
 import pty
 import re
@@ -43,7 +44,7 @@ def test_the_first_lines_tell_what_there_is_to_do(shop):
     time_ = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d MSK \([\d: -]+ UTC\)"
     assert re.fullmatch(rf"  overdue    2, since {time_}, \d+ m?s ago", lines[3])
     assert lines[4] == "  unknown    stranger (2): kept until a worker that knows them comes"
-    assert re.fullmatch(rf"  next due   {time_}, in 1 h 59 min", lines[5])
+    assert re.fullmatch(rf"  next due   {time_}, in 2 h", lines[5])
     assert lines[6] == "receipt 1"
     assert re.fullmatch(r"worked \d+ m?s: 1 done, 1 failed, 0 dead, 0 released", lines[7])
     assert len(lines) == 8
@@ -60,6 +61,25 @@ def test_an_idle_file_is_told_in_few_words_and_without_rich(shop):
     assert (code, err) == (0, "")
     assert lines[2:4] == ["  waiting    0", "  next due   nothing"]
     assert lines[-1] == "False"
+
+
+def test_a_worker_of_the_command_line_renews_its_leases(shop):
+    """What its first lines look up must not change what its ticks ask."""
+    shop.write(
+        """
+        import time
+        from shop import nd
+        @nd.task(lease=1)
+        def slow():
+            time.sleep(1.2)
+    """,
+        "app.py",
+    )
+    importlib.import_module("app").slow.enqueue()
+    code, out, err = shop.run("worker", "app:nd", "--once")
+    assert (code, err) == (0, "")
+    assert "1 done, 0 failed, 0 dead, 0 released" in out
+    assert [run.outcome for run in shop.nd.get(1).runs()] == ["done"]
 
 
 def test_the_applications_own_logging_shows_each_line_once(shop):
@@ -82,7 +102,7 @@ def test_logging_set_up_late_shows_each_line_once_too(shop):
         """, "app.py")  # fmt: skip
     shop.sql("INSERT INTO nextdue_tasks(name) VALUES ('late')")
     _, _, err = shop.run("worker", "app:nd", "--once")
-    assert err == "own late #1 failed: ValueError: unlucky\n"
+    assert re.fullmatch(r"own late #1 failed \(1 of 12\), again in 1 min( \d+ s)?: ValueError: unlucky\n", err)
 
 
 def test_only_the_queues_that_were_asked_for(shop):

@@ -1,6 +1,7 @@
 """One file under a clock that only moves when told to, and as many stores on it as a test wants."""
 
-from nextdue.records import Put, Serving, Settlement, TickAnswer, TickRequest
+from nextdue.records import Put, Serving, Settlement, TaskView, TickAnswer, TickRequest
+from nextdue.sqlite import care
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 
@@ -75,6 +76,12 @@ class Place:
         for store in self.stores:
             store.lives.let_go()
             store.database.connection.close()
+
+
+def listed(store, limit=100, **which) -> list[TaskView]:
+    """The tasks that match, nearest due first."""
+    found = [store.get(task.id) for task in care.listed(store, care.Chosen(**which), limit=limit)]
+    return [view for view in found if view is not None]
 
 
 def done(claim, **fields) -> Settlement:

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from nextdue.records import Put
+from nextdue.records import Put, Serving
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen
 from tests.contract.places import LEASE_MS, again, at_rest, done
@@ -161,6 +161,40 @@ def test_run_now_makes_due_now_and_never_later(place):
     assert row(place, early)["due"] == was
     assert row(place, late)["due"] == place.clock.now()
     assert {claim.id for claim in place.hand().claim()} == {early, late}
+
+
+RATED = {"mail": Serving(LEASE_MS, rate_ms=1_000)}
+
+
+@pytest.mark.parametrize("group", ["", "a", None])
+def test_hurrying_makes_nothing_later(place, group):
+    """What has a slot of its rate keeps it; what is delayed beyond all slots gets the next one."""
+    hand, start = place.hand(RATED), place.clock.now()
+    ids = [place.put(group=group) for _ in range(3)]
+    far = place.put(group=group, delay_ms=9_000)
+    hand.claim()
+    assert list(care.match(place.store, "run_now", Chosen(name="mail")).ids) == [far]
+    assert care.apply(place.store, "run_now", [*ids, far]) == 1
+    change(place, ids[2], attempts=2)
+    assert care.apply(place.store, "retry", [ids[2]]) == 1
+    assert care.sight(place.store, ids[2]).rated
+    assert not care.sight(place.store, ids[0]).rated
+    hand.claim()
+    assert [row(place, id)["due"] - start for id in (ids[1], ids[2], far)] == [1_000, 2_000, 3_000]
+    assert row(place, ids[2])["attempts"] == 0
+    place.clock.advance(3_000)
+    (claim,) = hand.claim()
+    assert (claim.id, care.apply(place.store, "run_now", [ids[1]])) == (ids[1], 0)
+
+
+def test_slots_of_a_rate_that_is_no_more_bind_nobody(place):
+    hand, start = place.hand(RATED), place.clock.now()
+    ids = [place.put(group="") for _ in range(3)]
+    hand.claim()
+    free = place.hand()
+    assert care.apply(place.store, "run_now", ids) == 2
+    assert {row(place, id)["due"] for id in ids[1:]} == {start}
+    assert {claim.id for claim in free.claim()} == set(ids[1:])
 
 
 def test_a_cancelled_bulk_is_what_the_stores_own_verb_makes_of_each(place):

@@ -5,7 +5,7 @@ import pytest
 from nextdue.clock import MAX_MS
 from nextdue.errors import StoreError
 from nextdue.records import Put, Settlement
-from tests.contract.places import LEASE_MS, again, at_rest, done
+from tests.contract.places import LEASE_MS, again, at_rest, done, listed
 from tests.simulation.faults import Killed, Trap
 
 MAIL = Put("mail", "default", 0, "[1]")
@@ -19,7 +19,7 @@ def test_law_1_what_is_put_is_there_for_everybody_on_return(place):
     id = place.put()
     many, _ = place.store.put_many(MAIL, "[[2], [3]]", 2)
     other = place.open()
-    assert [task.id for task in other.find()] == [id, *many]
+    assert [task.id for task in listed(other)] == [id, *many]
 
 
 def test_law_1_facts_are_written_through_to_the_disk(place):
@@ -43,7 +43,7 @@ def test_law_1_a_crash_of_the_caller_after_the_return_loses_nothing(place):
     caller = place.open()
     caller.put([MAIL])
     caller.database.connection.close()
-    assert len(place.store.find()) == 1
+    assert len(listed(place.store)) == 1
 
 
 def test_law_1_what_nobody_understands_stays(place):
@@ -84,10 +84,10 @@ def test_law_3_a_tick_is_done_whole_or_not_at_all(place, where):
             gone += 1
             assert claim.id not in [row[0] for row in tasks]
             assert claim.id in [run[1] for run in runs]
-            assert all(task.state == "running" for task in place.store.find())
+            assert all(task.state == "running" for task in listed(place.store))
         hand.die()
         place.hand().store.bury()
-        for task in place.store.find():
+        for task in listed(place.store):
             place.store.cancel(task.id)
     assert (kept > 0) is (where != "after")
     assert (gone > 0) is (where != "before")
@@ -96,7 +96,7 @@ def test_law_3_a_tick_is_done_whole_or_not_at_all(place, where):
 def test_law_3_many_are_put_all_or_none(place):
     with pytest.raises(StoreError):
         place.store.put_many(MAIL, "[[1], [2, [3]]", 3)
-    assert place.store.find() == []
+    assert listed(place.store) == []
 
 
 # 4. Claims
@@ -164,7 +164,7 @@ def test_law_5_of_several_settlements_only_the_lost_ones_are_refused(place):
     forged = Settlement(b.id, b.token + 1, "done", ran_ms=0, forget=True)
     answer = hand.tick([done(a), forged, again(c)])
     assert answer.lost == [(b.id, b.token + 1)]
-    assert {task.id: task.state for task in place.store.find()} == {b.id: "running", c.id: "waiting"}
+    assert {task.id: task.state for task in listed(place.store)} == {b.id: "running", c.id: "waiting"}
 
 
 def test_law_5_nobody_but_its_owner_touches_a_running_row(place):

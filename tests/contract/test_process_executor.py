@@ -1,86 +1,22 @@
 """What ports.Executor promises, kept by child processes."""
 
-import functools
-import importlib.util
-import multiprocessing
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from nextdue import BadDefinition, Nextdue
-from nextdue.executors import process
-from nextdue.executors.process import ProcessExecutor
-from nextdue.records import Claim, Ending
-from tests.contract import chores
+from nextdue.executors import offspring, process
+from nextdue.records import Claim
+from tests.contract.rig import lines
 from tests.process.harness import children, over, until
-
-
-class Rig:
-    """An executor, and what a worker does with it."""
-
-    def __init__(self, size: int = 1, nd: Nextdue = chores.nd, **options) -> None:
-        self.woken = threading.Event()
-        self.executor = ProcessExecutor(size, nd.definitions, self.woken.set, **options)
-        self.numbers = count(1)
-        self.endings: list[Ending] = []
-
-    def start(self, name: str, *args: object, **fields) -> Claim:
-        number = next(self.numbers)
-        claim = Claim(number, 1 << 32 | number, name, msgspec.json.encode(args).decode(), None, 0, 0, 1, 0, 0)
-        claim = msgspec.structs.replace(claim, **fields)
-        self.executor.start(claim)
-        return claim
-
-    def turn(self) -> None:
-        """One turn of the worker's loop."""
-        limit = self.executor.limit_ms()
-        self.woken.wait(0.05 if limit is None else min(0.05, limit / 1000))
-        self.woken.clear()
-        self.endings += self.executor.finished()
-
-    def ended(self, number: int, seconds: float = 20) -> list[Ending]:
-        end = time.monotonic() + seconds
-        while len(self.endings) < number:
-            assert time.monotonic() < end, f"only {self.endings}"
-            self.turn()
-        return self.endings
-
-    def sees(self, condition, seconds: float = 20) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f"{condition} did not come; ended: {self.endings}"
-            self.turn()
-
-    def run(self, name: str, *args: object, **fields) -> Ending:
-        self.start(name, *args, **fields)
-        return self.ended(len(self.endings) + 1)[-1]
-
-
-@pytest.fixture
-def rig() -> Iterator:
-    rigs: list[Rig] = []
-
-    def make(*args, **options) -> Rig:
-        rigs.append(Rig(*args, **options))
-        return rigs[-1]
-
-    yield make
-    for made in rigs:
-        made.executor.close()
-    assert children(os.getpid()) == []
-
-
-def lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
 
 
 def test_claims_are_run_in_order_and_each_ends_once(rig, tmp_path):
@@ -132,12 +68,6 @@ def test_a_child_is_replaced_after_its_share(rig):
     assert [int(n) for _, _, n in told] == [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
     assert len({pid for _, pid, _ in told}) == 4
     r.sees(lambda: len(children(os.getpid())) == 1)
-
-
-@pytest.mark.parametrize("share", [0, -1, 1.5, True, "3"])
-def test_a_share_that_is_no_number_is_refused(share):
-    with pytest.raises(BadDefinition, match="max_tasks must be a whole number from 1"):
-        ProcessExecutor(1, chores.nd.definitions, print, max_tasks=share)
 
 
 def test_the_context_is_the_same_as_anywhere(rig):
@@ -404,131 +334,6 @@ def test_a_refused_extension_is_raised_in_the_task(rig):
     assert rig().run("extends_in_vain").message == "GiveUp: heard somebody else has it"
 
 
-# children that can't be started, tasks that can't be found
-
-
-def test_a_child_that_can_not_start_fails_one_task_and_pauses(rig, monkeypatch):
-    monkeypatch.setattr(process, "START_PAUSE_S", (0.5, 60))
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/bin/false")
-    r = rig(2)
-    first = r.start("noop")
-    r.start("noop")
-    (ending,) = r.ended(1)[:1]
-    assert (ending.claim, ending.kind, ending.reason) == (first, "failed", "child_start")
-    assert "exited with code 1 before it was up" in (ending.message or "")
-    begun = time.monotonic()
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(sys.executable))
-    endings = r.ended(2)
-    if endings[1].kind == "failed":  # both were started at once
-        endings.append(r.run("noop"))
-    assert endings[-1].kind == "done"
-    assert time.monotonic() - begun > 0.3
-
-
-def test_a_child_that_is_not_up_in_time_is_killed(rig, monkeypatch, tmp_path):
-    slow = tmp_path / "python"
-    slow.write_text("#!/bin/sh\nexec sleep 60\n")
-    slow.chmod(0o700)
-    monkeypatch.setattr(process, "START_LIMIT_S", 0.3)
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(slow))
-    ending = rig().run("noop")
-    assert (ending.kind, ending.reason) == ("failed", "child_start")
-    assert "wasn't up within 0.3 s" in (ending.message or "")
-
-
-def test_an_interpreter_that_is_not_there_is_told(rig, monkeypatch):
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/nowhere/python")
-    ending = rig().run("noop")
-    assert (ending.kind, ending.reason) == ("failed", "child_start")
-    assert "/nowhere/python" in (ending.message or "")
-
-
-def module(folder: Path, body: str, name: str = "plugin") -> Nextdue:
-    """The application of a module that lies outside the path, as plugins do."""
-    file = folder / f"{name}.py"
-    file.write_text("from pathlib import Path\nfrom nextdue import *\n" + body)
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    made = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    nd: Nextdue = made.nd
-    return nd
-
-
-@pytest.fixture
-def plugin(tmp_path) -> Iterator:
-    before = set(sys.modules)
-    yield functools.partial(module, tmp_path)
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
-def test_a_module_outside_the_path_is_found_by_its_file(rig, plugin):
-    nd = plugin("nd = Nextdue(Path(__file__).with_name('a.db'))\n@nd.task\ndef work() -> None: pass\n")
-    assert rig(nd=nd).run("work").kind == "done"
-
-
-def test_a_function_of_another_module_is_found_by_its_application(rig, plugin):
-    nd = plugin("nd = Nextdue(Path(__file__).with_name('a.db'))\nimport os\nnd.task(name='sync')(os.sync)\n"
-                "from tests.contract.chores import noop\nnd.task(name='other')(noop.definition.fn)\n")  # fmt: skip
-    assert rig(nd=nd).run("other").kind == "done"
-
-
-def test_an_import_that_fails_is_the_task_s_failure_and_tried_again(rig, plugin, tmp_path):
-    nd = plugin("nd = Nextdue(Path(__file__).with_name('a.db'))\n@nd.task\ndef work() -> None: pass\n")
-    file = tmp_path / "plugin.py"
-    good = file.read_text()
-    file.write_text("import nothing_of_this_name\n")
-    r = rig(nd=nd)
-    ending = r.run("work")
-    assert (ending.kind, ending.reason) == ("failed", "import")
-    assert ending.message == "ModuleNotFoundError: No module named 'nothing_of_this_name'"
-    file.write_text("raise SystemExit('a script without a guard')\n")
-    assert r.run("work").message == "SystemExit: a script without a guard"
-    file.write_text(good + "# again")
-    assert r.run("work").kind == "done"
-    assert len(children(os.getpid())) == 1
-
-
-def test_an_import_that_hangs_ends_at_its_limit(rig, plugin, tmp_path, monkeypatch):
-    nd = plugin("nd = Nextdue(Path(__file__).with_name('a.db'))\n@nd.task(time_limit=0.3)\ndef work() -> None: pass\n")
-    (tmp_path / "plugin.py").write_text("import time\ntime.sleep(60)\n")
-    monkeypatch.setattr(process, "START_LIMIT_S", 1)
-    ending = rig(nd=nd).run("work")
-    assert (ending.kind, ending.reason) == ("failed", "import")
-
-
-def test_a_path_that_differs_in_the_child_is_told(rig, plugin):
-    nd = plugin("import os\nnd = Nextdue(Path(__file__).with_name(f'{os.getpid()}.db'))\n"
-                "@nd.task\ndef work() -> None: pass\n")  # fmt: skip
-    ending = rig(nd=nd).run("work")
-    assert (ending.kind, ending.reason) == ("failed", "import")
-    assert "give Nextdue a path that is the same in every process" in (ending.message or "")
-
-
-def test_a_task_that_is_declared_in_a_function_is_told(rig, tmp_path):
-    nd = Nextdue(tmp_path / "a.db")
-
-    @nd.task
-    def inner() -> None: ...
-
-    ending = rig(nd=nd).run("inner")
-    assert (ending.kind, ending.reason) == ("failed", "import")
-    assert "at the top level of a module" in (ending.message or "")
-
-
-def test_a_function_typed_into_an_interpreter_is_told():
-    code = (
-        "from nextdue import Nextdue; from nextdue.executors.declared import checked_place\n"
-        "def typed(): pass\n"
-        "checked_place(typed)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "BadDefinition" in done.stderr
-    assert "needs a function that lies in a file" in done.stderr
-
-
 # what is left
 
 
@@ -587,3 +392,22 @@ def test_a_child_whose_worker_died_before_it_could_look_ends(tmp_path):
     os.close(reader)
     os.close(writer)
     assert done.returncode == 1
+
+
+def test_a_child_ends_without_a_word_if_its_worker_left_something_unread(capfd):
+    """F037: then the connection is reset, which is its end as well."""
+    ours, theirs = socket.socketpair()
+    permits = os.pipe()
+    child = offspring._spawn([theirs.fileno(), permits[0]])
+    try:
+        theirs.close()
+        assert select.select([ours], [], [], 20)[0]  # it has said that it is up
+        ours.close()
+        until(lambda: len(os.listdir(f"/proc/{child.pid}/task")) == 1)  # who listened has ended
+        os.close(permits[1])
+        assert child.wait(20) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(permits[0])
+    assert capfd.readouterr().err == ""

@@ -3,7 +3,7 @@
 import pytest
 
 from nextdue.records import Put
-from tests.contract.places import LEASE_MS, again, at_rest, done
+from tests.contract.places import LEASE_MS, again, at_rest, done, listed
 
 MAIL = Put("mail", "default", 0, "[1]")
 KEYED = MAIL._replace(key="k", remember_ms=10_000)
@@ -201,7 +201,7 @@ def test_a_done_row_without_a_key_goes_into_history(place):
     place.clock.advance(40)
     hand.tick([done(claim, ran_ms=40, result='{"n":1}')])
     task, (run,) = place.store.get(id), place.store.runs(task=id)
-    assert (task.state, place.store.find()) == ("done", [])
+    assert (task.state, listed(place.store)) == ("done", [])
     assert (run.outcome, run.result, run.claim, run.worker) == ("done", '{"n":1}', 1, hand.id)
     assert (run.started, run.ended) == (place.clock.now() - 40, place.clock.now())
     assert run.scheduled_for == place.clock.START
@@ -258,7 +258,7 @@ def test_a_tick_rings_for_a_row_that_is_nearest_again(place):
     place.clock.advance(101)
     (claim,) = hand.claim()
     assert not hand.tick([again(claim, delay_ms=60_000)]).ring
-    assert {task.id for task in place.store.find()} == {first, second}
+    assert {task.id for task in listed(place.store)} == {first, second}
 
 
 def test_the_history_is_bounded(place):
@@ -317,7 +317,7 @@ def test_nobody_is_found_under_an_unknown_id(place):
     assert place.store.cancel(99) == "gone"
 
 
-def test_find_goes_by_name_queue_and_state_nearest_due_first(place):
+def test_lists_go_by_name_queue_and_state_nearest_due_first(place):
     now = place.clock.now()
     a = place.put(due_ms=now + 30)
     b = place.put(due_ms=now + 10, queue="slow")
@@ -326,7 +326,7 @@ def test_find_goes_by_name_queue_and_state_nearest_due_first(place):
     place.hand({"export": LEASE_MS}).claim()
 
     def ids(**wishes):
-        return [task.id for task in place.store.find(**wishes)]
+        return [task.id for task in listed(place.store, **wishes)]
 
     assert ids() == [d, b, a, c]
     assert ids(limit=2) == [d, b]

@@ -64,6 +64,19 @@ def test_a_task_is_a_task_or_its_name(box):
         box.takes(3, "1h")
 
 
+def test_a_task_that_is_not_there_is_answered_with_those_there_are(box, nd, nextdue):
+    for name in ("mail", "export"):
+        nd.task(name=name)(lambda: None)
+    said = "no application in this sandbox has a task 'mial'; there are export, mail$"
+    with pytest.raises(BadDefinition, match=said):
+        box.crash_at("claim", "mial")
+    with pytest.raises(BadDefinition, match=said):
+        box.takes("mial", "1h")
+    with pytest.raises(BadDefinition, match="has a task 'other'"):
+        box.takes(Nextdue("/nowhere/other.db").task(name="other")(lambda: None), "1h")
+    box.takes("mail", "1h")
+
+
 def test_without_an_application_nothing_can_be_run(nextdue):
     for call in (nextdue.drain, lambda: nextdue.advance("1h"), lambda: nextdue.step_clock(timedelta(0))):
         with pytest.raises(BadDefinition, match=r"say use\(nd\) first"):

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from nextdue import Context, Retry, TaskFailed, assert_repeatable
+from nextdue import BadTransaction, Context, Nextdue, Retry, TaskFailed, assert_repeatable
 from nextdue.testing import NeverEnds
 
 
@@ -45,6 +45,17 @@ def test_a_transaction_goes_by_the_clock_of_the_test(box, nd, mail, seen):
     assert box.drain() == {}
     assert box.advance("1h") == {"done": 1}
     assert seen == ["bob"]
+
+
+def test_a_connection_to_the_program_s_own_file_is_told_where_the_test_is(nextdue, tmp_path):
+    nd = Nextdue(tmp_path / "shop.db")
+    mail = nd.task(name="mail")(lambda: None)
+    with contextlib.closing(sqlite3.connect(nd.path)) as own:
+        own.execute("CREATE TABLE orders(n)")
+        nextdue.use(nd)
+        own.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BadTransaction, match=rf"in this test the tasks are kept in {nd.path}: .* made after use"):
+            mail.using(tx=own).enqueue()
 
 
 @pytest.mark.parametrize(("where", "rows"), [("enqueue", 0), ("finish", 0), ("finished", 1)])

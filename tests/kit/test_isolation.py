@@ -72,8 +72,8 @@ def test_an_error_in_the_test_leads_the_application_back_too(shop):
         test()
     assert shop.path == own
     assert list(own.parent.iterdir()) == []
-    kept = Path(caught.value.__notes__[0].split(" in ")[1])
-    assert (kept / "1" / "shop.db").stat().st_size > 0
+    kept = Path(caught.value.__notes__[0].splitlines()[0].split(" is kept: ")[1])
+    assert kept.stat().st_size > 0
 
 
 def test_a_sandbox_that_ends_well_leaves_nothing(shop):

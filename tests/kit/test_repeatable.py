@@ -1,5 +1,7 @@
 """assert_repeatable: a task that bears its worker's death anywhere passes, one that doesn't is told where."""
 
+import contextlib
+import sqlite3
 import time
 from pathlib import Path
 
@@ -96,13 +98,143 @@ def test_what_is_lost_between_two_effects_is_found(nd, mail, tmp_path):
     assert "'tasks': []" in str(caught.value).split("now:")[1]
 
 
-def test_without_a_reset_two_whole_runs_are_tried_first(nd, seen):
+def test_a_state_that_piles_up_asks_for_a_reset(nd, seen):
     @nd.task
     def charge(order: int) -> None:
         seen.append(order)
 
-    with pytest.raises(AssertionError, match=r"charge\(order=1\) is not harmless .* after the task had returned"):
+    with pytest.raises(AssertionError) as caught:
         assert_repeatable(charge, {"order": 1}, state=lambda: list(seen))
+    said, another = str(caught.value).split("after another one:")
+    assert said.startswith("charge(order=1) can't be judged: two single runs of it leave different states. There is no")
+    assert "give reset=" in said
+    assert said.endswith("after a single run:\n    [1]\n")
+    assert another.count("1") > 2
+
+
+def test_chance_is_not_taken_for_a_repetition(nd, tmp_path):
+    """A state that no two runs share says nothing of crashes."""
+
+    @nd.task
+    def stamp(ctx: Context) -> None:
+        with ctx.replace(tmp_path / "stamp") as out:
+            out.write(str(time.monotonic_ns()))
+
+    with pytest.raises(AssertionError, match=r"can't be judged: .* the time of now, or chance\?"):
+        assert_repeatable(stamp)
+
+
+def test_when_a_row_was_made_is_not_compared(nd):
+    @nd.task
+    def note() -> None:
+        with nd.transaction() as tx:
+            tx.execute(
+                "CREATE TABLE IF NOT EXISTS note(n, at DEFAULT (strftime('%f', 'now')), day DEFAULT CURRENT_DATE)"
+            )
+            tx.execute("DELETE FROM note")
+            tx.execute("INSERT INTO note(n) VALUES (1)")
+        time.sleep(0.002)
+
+    assert_repeatable(note)
+
+
+@pytest.fixture
+def pay(nd):
+    @nd.task(retry=Retry(limit=2))
+    def pay(order: int, once: bool) -> None:
+        with nd.transaction() as tx:
+            tx.execute(f"INSERT {'OR IGNORE' if once else ''} INTO pay(id) VALUES (?)", (order if once else None,))
+
+    return pay
+
+
+def test_rows_of_ones_own_in_the_same_file_are_compared(nd, pay):
+    def tables() -> None:
+        with nd.transaction() as tx:
+            tx.execute("CREATE TABLE pay(id INTEGER PRIMARY KEY AUTOINCREMENT)")
+
+    assert_repeatable(pay, (1, True), reset=tables)
+    with pytest.raises(
+        AssertionError, match="not harmless to repeat: its worker died after the task had ret"
+    ) as caught:
+        assert_repeatable(pay, (1, False), reset=tables)
+    once, now = str(caught.value).split("now:")
+    assert "'(1,)'" in once
+    assert "'(2,)'" not in once
+    assert "'(1,)', '(2,)'" in now
+    assert "nextdue_" not in now
+
+
+def test_a_table_that_can_not_be_read_stands_in_nobody_s_way(box, nd, mail):
+    """As one of an extension that only the application loads."""
+    nd.find()
+    with contextlib.closing(sqlite3.connect(nd.path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING unknown(a)')"
+        )
+
+    @nd.task
+    def order(n: int) -> None:
+        mail.using(key=str(n)).enqueue("ada")
+
+    box.assert_repeatable(order, (1,))
+
+
+def test_a_table_that_is_missing_asks_for_a_reset(pay):
+    with pytest.raises(AssertionError, match=r"no such table: pay\. Each trial .* or give reset="):
+        assert_repeatable(pay, (1, True))
+
+
+def test_each_trial_begins_with_the_tables_of_the_test(box, nd, mail, pay):
+    with nd.transaction() as tx:
+        tx.execute("CREATE TABLE pay(id INTEGER PRIMARY KEY)")
+        tx.execute("INSERT INTO pay VALUES (7)")
+    waiting = mail.enqueue("ada")
+    nd.pause(queue="default")
+    box.assert_repeatable(pay, (1, True))
+    with pytest.raises(AssertionError, match="not harmless") as caught:
+        box.assert_repeatable(pay, (1, False))
+    assert "'(7,)', '(8,)']" in str(caught.value).split("now:")[0]
+    with nd.transaction() as tx:
+        assert tx.execute("SELECT id FROM pay").fetchall() == [(7,)]
+    assert [h.id for h in nd.find()] == [waiting.id]
+    assert [paused.word for paused in nd.paused()] == ["default"]
+
+
+def test_what_only_the_very_first_run_does_can_not_be_judged(nd, seen):
+    """What it leaves where nobody looks keeps it from doing it again."""
+
+    @nd.task
+    def once_only() -> None:
+        seen.append(1)
+        with nd.transaction() as tx:
+            tx.execute("CREATE TABLE IF NOT EXISTS a(n)")
+            tx.execute("INSERT INTO a SELECT 1 WHERE ?", (len(seen) == 1,))
+
+    with pytest.raises(AssertionError, match=r"can't be judged: .* Give a reset= that undoes it"):
+        assert_repeatable(once_only)
+
+
+def test_an_effect_that_can_not_be_seen_is_no_proof(nd, seen):
+    @nd.task
+    def send(to: str) -> None:
+        seen.append(to)
+
+    with pytest.raises(AssertionError, match=r"nothing that send\('ada'\) does can be seen here: .*; give state="):
+        assert_repeatable(send, ("ada",))
+    assert seen == ["ada"]
+    assert_repeatable(send, ("ada",), state=lambda: None)
+
+
+def test_tables_that_only_reset_made_are_no_effect(nd):
+    def tables() -> None:
+        with nd.transaction() as tx:
+            tx.execute("CREATE TABLE a(n)")
+            tx.execute("INSERT INTO a VALUES (1)")
+
+    with pytest.raises(AssertionError, match="nothing that idle"):
+        assert_repeatable(nd.task(name="idle")(lambda: None), reset=tables)
 
 
 def test_a_state_that_is_set_and_not_added_to_passes(nd):
@@ -126,7 +258,8 @@ def test_retries_and_snoozes_are_gone_through(nd):
         if tries[-2:] != [2, 2]:
             raise Snooze("1 day")
 
-    assert_repeatable(slow)
+    assert_repeatable(slow, state=lambda: None)
+    assert len(tries) > 4
 
 
 def test_the_same_instant_and_id_in_each_trial(nd, tmp_path):

@@ -1,6 +1,8 @@
 """The sandbox's clock: what falls due is run in order, at its exact due, and nothing else moves."""
 
 import asyncio
+import os
+import threading
 import time
 from datetime import timedelta
 from itertools import pairwise
@@ -80,6 +82,24 @@ def test_a_failure_is_logged_for_the_report_of_the_test(box, nd, caplog):
     fails.enqueue()
     box.drain()
     assert "fails #1 failed: ValueError: no such order" in caplog.text
+
+
+def test_tasks_of_all_kinds_run_in_the_test_s_own_process(box, nd, seen):
+    """So that fakes and what a test patched are seen by those of child processes too."""
+
+    @nd.task(run_in="process")
+    def heavy() -> None:
+        seen.append(("process", os.getpid(), threading.current_thread()))
+
+    @nd.task
+    async def light() -> None:
+        seen.append(("loop", os.getpid(), threading.current_thread()))
+
+    heavy.enqueue()
+    light.enqueue()
+    assert box.drain() == {"done": 2}
+    assert {kind for kind, *_ in seen} == {"process", "loop"}
+    assert {tuple(where) for _, *where in seen} == {(os.getpid(), threading.current_thread())}
 
 
 def test_a_chain_of_delays_takes_as_long_as_it_says(box, nd, seen):

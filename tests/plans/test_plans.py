@@ -19,8 +19,8 @@ SCRIPTS = {"worker_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
     # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.
-    "nextdue_odd_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
-    "nextdue_admit_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
+    "nextdue_odd_do fills nextdue_left": {"USE TEMP B-TREE FOR DISTINCT"},
+    "nextdue_refused_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
     # A few rows from the old end of the history, in the order in which it lies: LIMIT ends the scan.
     "nextdue_tick_do changes nextdue_now": {"SCAN nextdue_run"},
     # As many as there are kinds of executors; as were settled by one tick; as a dead worker held.
@@ -31,8 +31,6 @@ BOUNDED = {
     "forget_rates": {"SCAN nextdue_rate"},
     # The newest lines of the history, likewise.
     "runs": {"SCAN nextdue_run"},
-    # For people who look around: LIMIT ends the scans, unless a filter leaves nothing. No worker asks this.
-    "find": {"SCAN t", "SCAN t USING INDEX nextdue_task_blocked", "USE TEMP B-TREE FOR ORDER BY"},
 }
 """Statements that may go over a big table, and why."""
 

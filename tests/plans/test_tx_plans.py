@@ -11,8 +11,9 @@ from tests.plans.test_plans import plan
 STATEMENTS = {name: text for name, text in SQL.items() if name.startswith("tx_") and not text.startswith("PRAGMA")}
 BOUNDED = {
     "tx_number": {"SCAN CONSTANT ROW"},
-    # The lanes of one name, of which there are as many as queues and priorities it was put with.
-    "tx_unblock": {"SCAN l"},
+    # The lanes of one name, of which there are as many as queues and priorities it was put with; t is its group, a row
+    # of two parameters.
+    "tx_unblock": {"SCAN l", "SCAN t", "SCAN CONSTANT ROW"},
     "tx_follow": {"SCAN l"},
     # Two rows from the old end, in the order in which it lies: LIMIT ends it.
     "tx_purge_runs": {"SCAN nextdue_run", "SCAN (subquery-1)"},

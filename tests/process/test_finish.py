@@ -305,10 +305,11 @@ if fatal >= 0:
     place.checked()
 
 
-def test_a_task_that_goes_on_after_its_finish_keeps_its_slot(place: Place) -> None:
-    """Law 7: past a renewal it isn't taken for lost, though it holds nothing any more."""
-    place.script("""
-@nd.task(lease=1)
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_a_task_that_goes_on_after_its_finish_keeps_its_slot(place: Place, kind: str) -> None:
+    """Law 7: past a renewal it isn't taken for lost, though it holds nothing any more; nor is its child killed."""
+    place.script(f"""
+@nd.task(lease=1, run_in={kind!r})
 def work(ctx: Context, n: int) -> None:
     note("begin", n)
     with ctx.finish():
@@ -318,7 +319,8 @@ def work(ctx: Context, n: int) -> None:
 """)
     place.does("import shop; shop.work.enqueue_many([(n,) for n in range(2)])")
     worker = place.python(
-        "import shop; service = shop.nd.working(1); service.open(); service.run(); print(dict(service.worker.totals))"
+        "import shop; service = shop.nd.working(1, processes=1); service.open(); service.run()\n"
+        "print(dict(service.worker.totals))"
     )
     place.noted("end", 2)
     assert worker.terminate() == 0

@@ -216,7 +216,7 @@ def test_many_threads_share_one_watch(place: Place, shop: Nextdue) -> None:
 
 def test_where_files_can_not_be_watched(place: Place, shop: Nextdue, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS: a look every second, and those who come are seen at once."""
-    monkeypatch.setattr(waiting, "make_alarm", lambda path, quiet, check_file, pause_s: PlainAlarm(path, check_file))
+    monkeypatch.setattr(waiting, "make_alarm", lambda path, quiet, check_file, pause_s: PlainAlarm(check_file))
     place.worker()
     task = shop.tasks["double"]
     other = task.using(delay=3600).enqueue(1)
@@ -251,7 +251,7 @@ def test_coroutines_wait_without_threads_of_their_own(place: Place, shop: Nextdu
     task = shop.tasks["double"]
 
     async def main() -> list[int]:
-        handles = [await task.aenqueue(n, 0.01) for n in range(100)]
+        handles = [await task.using(delay=1).aenqueue(n) for n in range(100)]  # so that they are waited for
         waits = [asyncio.ensure_future(handle.aresult(20)) for handle in handles]
         results = await asyncio.gather(*waits)
         assert await handles[0] == 0

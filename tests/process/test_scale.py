@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nextdue.sqlite import care
 from nextdue.sqlite.database import WAL_BYTES
 from nextdue.sqlite.store import SqliteStore
 from tests.process.harness import cpu_s, switches, until
@@ -191,7 +192,8 @@ def test_listings_read_as_much_as_they_show(shop, kind):
             50_000,
         )
     store = SqliteStore(shop.db, create=False)
-    for filters in ({}, {"name": "noop"}, {"state": "waiting"}, {"state": "running"}, {"queue": "default"}):
-        assert steps(store, lambda: store.find(**filters, limit=51)) < 20, filters  # noqa: B023
+    made = care.Chosen
+    for chosen in (made(), made(name="noop"), made(state="waiting"), made(state="running"), made(queue="default")):
+        assert steps(store, lambda: care.listed(store, chosen, limit=51)) < 20, chosen  # noqa: B023
     assert steps(store, lambda: store.get(1)) < 20
     store.close()

@@ -1,10 +1,13 @@
 """The worker from the shell and inside somebody's own service: once, exclusive, queues, exit codes, asyncio."""
 
+import logging
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from nextdue import Nextdue
 from tests.process.harness import Place
 
 SHOP = """
@@ -296,3 +299,21 @@ def test_ctrl_c_on_the_command_line(place: Place) -> None:
     assert worker.ends(5) == 0
     assert "Traceback" not in worker.text
     assert "worked" in worker.text
+
+
+def test_a_task_that_is_declared_too_late_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "nextdue")
+    nd, other = Nextdue(tmp_path / "shop.db"), Nextdue(tmp_path / "other.db")
+    nd.task(name="first")(lambda: None)
+    with nd.working():
+        other.task(name="elsewhere")(lambda: None)
+        assert caplog.text == ""
+        nd.task(name="late")(lambda: None)
+        nd.task(name="later")(lambda: None)
+    assert [record.getMessage()[:12] for record in caplog.records] == ["task late is"]
+    nd.task(name="again")(lambda: None)
+    with nd.working():
+        pass
+    assert len(caplog.records) == 1
+    nd.close()
+    other.close()

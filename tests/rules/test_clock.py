@@ -107,10 +107,10 @@ def test_instants_that_no_store_can_show_are_refused(instant):
         to_ms(instant)
 
 
-@pytest.mark.parametrize("instant", [1_796_126_400, 1.5, "2026-12-01", None, date(2026, 12, 1), True, b"now"])
+@pytest.mark.parametrize("instant", [1_796_126_400, 1.5, None, date(2026, 12, 1), True, b"now"])
 def test_what_is_no_datetime_is_refused_with_the_way_out(instant):
     """F108: an epoch is accepted only where it is spelled out."""
-    with pytest.raises(BadTime, match=r"not (int|float|str|NoneType|date|bool|bytes).*fromtimestamp"):
+    with pytest.raises(BadTime, match=r"not (int|float|NoneType|date|bool|bytes).*fromtimestamp"):
         to_ms(instant)
 
 
@@ -194,7 +194,9 @@ def test_durations_that_are_meant(duration, ms):
         (" ", "can't read"),
         ("5", "can't read"),
         ("m", "can't read"),
-        ("-5m", "can't read"),
+        ("-5m", "must not be negative"),
+        (" -.5 s", "must not be negative"),
+        ("2030-01-01", "is an instant and no duration"),
         ("1h30", "can't read"),
         ("5 parsecs", "can't read"),
         ("5m;", "can't read"),

@@ -258,3 +258,11 @@ def test_claims_pause_for_the_last_ten_seconds_of_each_overdue_minute(overdue):
 def test_the_edges_of_that_pause(overdue, holds):
     assert due.holds_for_alone(overdue) is holds
     assert due.holds_for_alone(overdue + 60_000) is holds
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_what_was_cancelled_before_it_was_started_leaves_a_line(key):
+    """F099: never silently; the row itself may be deleted."""
+    of = claim(key=key)
+    settled = due.settle(of, Ending(of, "cancelled"), Options(name="t"), never)
+    assert (settled.outcome, settled.ran_ms) == ("cancelled", 0)

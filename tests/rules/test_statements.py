@@ -1,11 +1,17 @@
 """A page of SQL is read as named statements."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
+import nextdue.sqlite
 from nextdue.sqlite.database import PAGES
 from nextdue.statements import load
+
+FOLDER_PAGES = sorted(p.name for p in Path(nextdue.sqlite.__file__).parent.glob("*.sql"))
+TOGETHER = {*PAGES, "tx.sql", "words.sql"}
+"""Pages that aren't read alone."""
 
 
 @pytest.fixture
@@ -46,10 +52,24 @@ def test_a_name_used_twice_is_an_error(page):
         page("-- :name one\nSELECT 1\n-- :name one\nSELECT 2\n")
 
 
-def test_the_page_of_the_store_leaves_no_word_open():
-    found = load("nextdue.sqlite", *PAGES)
-    assert {"put", "put_many", "tick", "look", "get", "find", "cancel"} <= found.keys()
-    for name, text in found.items():
+def test_no_two_pages_have_one_name():
+    """A worker's connection may have them all: the later page would change what its ticks ask."""
+    assert {*PAGES, "restore.sql", "inspect.sql"} < set(FOLDER_PAGES)
+    load("nextdue.sqlite", *FOLDER_PAGES)
+
+
+def test_words_of_all_pages_are_in_a_page_of_their_own(page, tmp_path):
+    page("-- :name one\nSELECT {max}\n")  # there is none
+    (tmp_path / "wordy").mkdir()
+    (tmp_path / "wordy" / "__init__.py").touch()
+    (tmp_path / "wordy" / "words.sql").write_text("-- :define max 5 * 2\n", "utf-8")
+    (tmp_path / "wordy" / "b.sql").write_text("-- :define least {max} - 1\n-- :name two\nSELECT {least}\n", "utf-8")
+    assert load("wordy", "b.sql") == {"two": "SELECT 5 * 2 - 1"}
+
+
+@pytest.mark.parametrize("pages", [PAGES, (*PAGES, "tx.sql"), *((p,) for p in FOLDER_PAGES if p not in TOGETHER)])
+def test_no_page_leaves_a_word_open(pages):
+    for name, text in load("nextdue.sqlite", *pages).items():
         assert text, name
         assert "{" not in text, name
         assert not text.endswith(";"), name

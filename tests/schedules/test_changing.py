@@ -154,7 +154,7 @@ def lambda_named(name):
     ("call", "says"),
     [
         (lambda nd: nd.every(0), "from one second"),
-        (lambda nd: nd.every("-5m"), "can't read"),
+        (lambda nd: nd.every("-5m"), "negative"),
         (lambda nd: nd.every("1000000d"), "to a hundred years"),
         (lambda nd: nd.cron("0 25 * * *"), "hour"),
         (lambda nd: nd.cron("0 0 * * *", tz="Europe/Berln"), "did you mean Europe/Berlin"),

@@ -16,6 +16,7 @@ from nextdue.records import Put
 from nextdue.sqlite import migrate
 from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
+from tests.contract.places import listed
 
 MAIL = Put("mail", "default", 0, "[1]")
 
@@ -204,7 +205,7 @@ def test_the_oldest_schema_opens(tmp_path):
     connection.execute("INSERT INTO nextdue_tasks(name, args) VALUES ('mail', '[1]')")
     connection.close()
     store = SqliteStore(path, create=False)
-    assert [task.name for task in store.find()] == ["mail"]
+    assert [task.name for task in listed(store)] == ["mail"]
     assert check(store.database) == []
     store.close()
     assert sql(path, "SELECT value FROM nextdue_meta WHERE name = 'schema'") == [(migrate.VERSION,)]

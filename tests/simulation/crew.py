@@ -1,13 +1,16 @@
 """One simulated worker: the real Worker on a real store, and what its loop and its alarm would do with it."""
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nextdue.clock import MAX_MS
-from nextdue.errors import StoreBusy
-from nextdue.records import Ending
+from nextdue.errors import LeaseLost, StoreBusy
+from nextdue.records import Claim, Ending
+from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.tx import Finish
 from nextdue.task import Options, Retry
 from nextdue.worker import PASSING, TROUBLE_MS, Worker
 from tests.simulation.executor import SimExecutor
@@ -20,6 +23,16 @@ FRUITLESS = 3
 GRACE_MS = 2_000
 AT_ONCE = 60
 """So many ticks at one instant are too many."""
+
+
+class Guest(NamedTuple):
+    """A connection with a transaction open, as tx.Wire."""
+
+    connection: sqlite3.Connection
+
+    def execute(self, sql: str, params: Mapping[str, Any]) -> list[Any]:
+        """Run one statement; its rows."""
+        return self.connection.execute(sql, params).fetchall()
 
 
 def options(names: tuple[str, ...]) -> dict[str, Options]:
@@ -62,7 +75,7 @@ class Crew:
         self.trouble_ms = 0
         self.refused: tuple[int, bool] | None = None
         """How long the next write has to wait for the lock, and whether in vain."""
-        self.rung = self.death = False
+        self.rung = self.death = self.freed = False
         self.ticks = 0
         self._fruitless = 0
 
@@ -74,7 +87,7 @@ class Crew:
         self.trap = Trap(store)
         if where:
             self.trap.arm(*where)
-        self.executor = SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken)
+        self.executor = SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken, self._finish)
         self._report = self.executor.finished
         vars(self.executor).update(finished=self._finished)
         self.alive, self.generation = True, self.generation + 1
@@ -111,6 +124,23 @@ class Crew:
         self.actor.endings.update({(e.claim.id, e.claim.token): e for e in endings})
         return endings
 
+    def _finish(self, claim: Claim, ran_ms: int) -> bool:
+        """A task's own rows and its completion are one commit, on a connection of the task's own."""
+        connection = self.judge.connection
+        self.judge.finishing = claim.id, claim.token
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            store, now = self.store, self.clock.now()
+            finish = Finish(ran_ms, keep_rows=store.keep_rows, keep_ms=store.keep_ms, now_ms=now)
+            self.freed = tx.settle(Guest(connection), claim, finish) or self.freed
+            connection.execute("COMMIT")
+        except LeaseLost:
+            connection.execute("ROLLBACK")
+            return False
+        finally:
+            self.judge.observe("finish", self.actor.number)
+        return True
+
     def die(self, *, unknown: bool) -> None:
         """The end of its process; `unknown`: without a trace by which neighbours could tell."""
         self.alive, self.generation = False, self.generation + 1
@@ -145,7 +175,10 @@ class Crew:
 
     def turn(self, step: Callable[[], None], ring: Callable[[], None]) -> None:
         """Tick and look until it sleeps. `step` may set the clock between a look and a tick."""
+        self.freed = False
         self.executor.advance(self.clock.monotonic_ms())
+        if self.freed:
+            ring()
         now = self.clock.monotonic_ms()
         ready = self.executor.next_end() <= now or now >= self.limit_at or self.death
         if self.trouble_ms and not ready:

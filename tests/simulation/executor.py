@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending
-from tests.simulation.groups import KINDS, LIMITS
+from tests.simulation.groups import KINDS, RATES
 
 
 class Poisoned(BaseException):
@@ -39,8 +39,15 @@ class SimExecutor:
     """ports.Executor in simulated time. `judge` is told what is not allowed."""
 
     def __init__(
-        self, jobs: dict[int, Job], sizes: Mapping[str, int], now: Callable[[], int], judge: Callable[[str], None]
+        self,
+        jobs: dict[int, Job],
+        sizes: Mapping[str, int],
+        now: Callable[[], int],
+        judge: Callable[[str], None],
+        finish: Callable[[Claim, int], bool] = lambda claim, ran_ms: True,
     ) -> None:
+        """`finish`: a task settles itself; False if its claim is lost."""
+        self._finish = finish
         self.jobs, self.sizes, self.now, self.judge = jobs, sizes, now, judge
         self.queue: deque[Claim] = deque()
         self.active: dict[Claim, int] = {}
@@ -58,8 +65,8 @@ class SimExecutor:
             return
         if claim.crashes:
             self.judge(f"task {claim.id} has crashes and was claimed ahead")
-        if claim.name in LIMITS:
-            self.judge(f"task {claim.id} has a limit and was claimed ahead")
+        if claim.name in RATES:
+            self.judge(f"task {claim.id} has a rate and was claimed ahead")
         self.queue.append(claim)
 
     def _begin(self, claim: Claim, at: int) -> None:
@@ -97,7 +104,9 @@ class SimExecutor:
             return Ending(claim, "cancelled", ran_ms=job.runs_ms)
         kind = job.outcomes[min(job.tries, len(job.outcomes) - 1)]
         job.tries += 1
-        if kind == "done":
+        if kind == "finished" and not self._finish(claim, job.runs_ms):
+            kind = "failed"
+        if kind in ("done", "finished"):
             job.effects += 1
         delay = 3_000 + job.number if kind == "snoozed" else None
         return Ending(claim, kind, ran_ms=job.runs_ms, delay_ms=delay)  # type: ignore[arg-type]
@@ -123,7 +132,7 @@ class SimExecutor:
         self.told.add(claim)
         if claim in self.queue:
             self.queue.remove(claim)
-            self._ended.append(Ending(claim, "cancelled", ran_ms=0))
+            self._ended.append(Ending(claim, "cancelled"))
         elif claim in self.active and number_of(claim.args) % 3:
             self._heeding.add(claim)
             self.active[claim] = min(self.active[claim], self.now() + 5)

@@ -41,12 +41,12 @@ class Groups:
         """This row was changed."""
         if name not in LIMITS:
             return
-        group = name, old.grp or new.grp or ""
+        group = name, (new.grp or "") if old.grp is None else old.grp
         if new.token is None:
             self.running[group].discard(id)
         else:
             self.running[group].add(id)
-        if new.due != self.slots[group].get(id):
+        if new.due != self.slots[group].get(id) or new.grp != group[1]:
             self.slots[group].pop(id, None)
 
     def full(self, name: str, grp: str | None) -> bool:

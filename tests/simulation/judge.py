@@ -11,7 +11,7 @@ from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending, Mode, Put
 from nextdue.testing import FakeClock
-from tests.simulation.groups import LIMITS, NAMES, Groups
+from tests.simulation.groups import LIMITS, NAMES, RATES, Groups
 
 CHANGING: tuple[Mode, ...] = ("replace", "earliest", "extend", "again")
 """The modes of a put that change a task which holds the key."""
@@ -40,6 +40,7 @@ class Row(NamedTuple):
     expires: int | None
     grp: str | None
     stop: int | None
+    again_grp: str | None
 
 
 FIELDS = Row._fields
@@ -102,6 +103,8 @@ class Judge:
         self.paused: set[tuple[str, str]] = set()
         self.asked: list[Put] = []
         """What the caller that puts just now asked for."""
+        self.finishing: tuple[int, int] | None = None
+        """(id, token) of the claim that settles itself just now."""
         self.lines: Counter[tuple[int, str]] = Counter()
         """The lines of the history that each task must have, by outcome."""
         self._seen = 0
@@ -181,6 +184,7 @@ class Judge:
         same = ("args", "again_due", "again_args", "key", "lane")
         assert all(getattr(old, f) == getattr(new, f) for f in same), "changed by a claim"
         if old.token is not None:
+            assert c.name not in LIMITS, "taken over without a look at its limit and its rate"
             self._may_take_over(c, actor)
             return
         if c.name in LIMITS:
@@ -201,6 +205,7 @@ class Judge:
         old, new = c.old, c.new
         assert (new.due, new.args, new.rest) == (old.again_due, old.again_args, None), "a wish was lost"
         assert (new.attempts, new.crashes, new.again_due, new.again_args) == (0, 0, None, None)
+        assert new.grp == old.again_grp, "a next life in another group than it was asked for"
 
     def _ended(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new, now = c.old, c.new, self.clock.now()
@@ -209,6 +214,8 @@ class Judge:
         owner = self.actors[old.token >> 32]
         if verb == "bury":
             return self._buried(c, owner)
+        if verb == "finish":
+            return self._finished(c)
         assert verb == "tick", "ended by a strange verb"
         if actor is not owner:
             return self._over(c, actor)
@@ -240,6 +247,15 @@ class Judge:
             assert new.rest == "dead" or (new.due is not None and new.due > now)
         return None
 
+    def _finished(self, c: Change) -> None:
+        """It settled itself; a change of it that was asked for begins."""
+        assert (c.id, c.old.token) == self.finishing, "settled by somebody whose claim is lost"
+        if c.old.again_due is not None:
+            return self._next_life(c)
+        assert (c.new.rest, c.new.crashes) == ("done", 0)
+        assert c.old.key is not None
+        return None
+
     def _buried(self, c: Change, owner: Actor) -> None:
         old, new, now = c.old, c.new, self.clock.now()
         assert owner.dead, "buried alive"
@@ -263,6 +279,8 @@ class Judge:
         assert self.open(actor, c.name, self.lane(old.lane)[0])
         assert old.due is not None
         assert old.due <= now
+        if c.name in LIMITS and not late and old.stop is None:
+            return self._put_in_line(c, actor)
         assert late or old.stop is not None, "settled by another than its owner"
         self.lines[c.id, "cancelled" if old.stop is not None else "expired"] += 1
         if old.token is not None:
@@ -271,6 +289,13 @@ class Judge:
             self._next_life(c)
         else:
             assert (new.due, new.rest) == (None, "cancelled" if old.stop is not None else "dead")
+        return None
+
+    def _put_in_line(self, c: Change, actor: Actor) -> None:
+        """Its lease is over: before it is started again its limit and its rate are asked."""
+        self._may_take_over(c, actor)
+        self.lines[c.id, "crashed"] += 1
+        assert c.new == c.old._replace(token=None, crashes=c.old.crashes + 1)
 
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""
@@ -289,7 +314,7 @@ class Judge:
     def _changed_while_running(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new = c.old, c.new
         if verb == "put":
-            wish: dict[str, Any] = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0}
+            wish: dict[str, Any] = {"again_due": 0, "again_args": None, "latest": 0, "expires": 0, "again_grp": 0}
             assert old._replace(**wish) == new._replace(**wish), "a running row was changed by another than its owner"
             put = self._put(c, new.again_args)
             due, latest = self._due_of(put), old.latest
@@ -297,7 +322,7 @@ class Judge:
                 latest = None if put.latest_ms is None else self.clock.now() + put.latest_ms
             before, bound = due if old.again_due is None else old.again_due, MAX_MS if latest is None else latest
             assert new.again_due == self._joined(put, due, before, bound), "the wish isn't due as its mode says"
-            assert new.latest == latest
+            assert (new.latest, new.again_grp) == (latest, put.group)
         elif verb == "cancel":
             asked: dict[str, Any] = {"stop": 0, "again_due": None, "again_args": None}
             assert old._replace(**asked) == new._replace(**asked), "a running row was changed by another than its owner"
@@ -317,6 +342,16 @@ class Judge:
         assert found, "arguments that nobody gave"
         assert found[0].mode in CHANGING or c.new.rest is None
         return found[0]
+
+    def _keeps_slot(self, c: Change, put: Put) -> bool:
+        """Whether it stays where it is because its rate allows no earlier start."""
+        earlier = c.old.due is not None and self._due_of(put) < c.old.due
+        return earlier and c.name in RATES and c.old.grp == put.group and c.new.due == c.old.due
+
+    def _has_slot(self, c: Change, put: Put) -> bool:
+        """Whether a slot is its own, which an earlier due would lose."""
+        slot = self.groups.slots[c.name, c.old.grp or ""].get(c.id)
+        return slot is not None and c.old.grp == put.group and self.clock.now() < slot and self._due_of(put) < slot
 
     def _due_of(self, put: Put) -> int:
         return self.clock.now() + put.delay_ms + (put.delay_ms > 0) if put.due_ms is None else put.due_ms
@@ -371,8 +406,12 @@ class Judge:
             assert put.mode in ("replace", "earliest", "extend"), "a key in use was overwritten"
             latest = MAX_MS if old.latest is None else max(old.latest, before)
             expected = self._joined(put, self._due_of(put), before, latest)
-            assert (new.due if old.due is not None else new.wished) == expected, "not due as its mode says"
-            assert (new.rest, new.again_due, new.claims) == (old.rest, None, old.claims)
+            free = old.due is not None or old.grp != put.group
+            at = new.due if free else new.wished
+            assert at == expected or self._keeps_slot(c, put), "not due as its mode says"
+            assert at == before or not self._has_slot(c, put), "gave up the slot of its rate"
+            assert (new.rest, new.again_due, new.claims) == (None if free else old.rest, None, old.claims)
+            assert new.grp == put.group, "counted in another group than it was asked for"
             return
         ended = old.rest == "done" and ((old.gone_at is not None and old.gone_at <= now) or put.mode in CHANGING)
         assert old.rest in ("dead", "cancelled") or ended, "a key in use was overwritten"
@@ -384,6 +423,10 @@ class Judge:
         if old.token is not None:
             owner = self.actors[old.token >> 32]
             assert old.key is None, "a key was forgotten"
+            if verb == "finish":
+                assert (c.id, old.token) == self.finishing, "settled by somebody whose claim is lost"
+                self.done += 1
+                return
             if verb == "bury":
                 assert owner.dead, "buried alive"
                 assert old.stop is not None, "deleted by a strange verb"

@@ -1,5 +1,6 @@
 """Keys, limits, rates, expiry, stops and pauses with one guarantee broken each."""
 
+from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
 from tests.simulation.mutants import MAX, NOW, PUT, TICK, Plant, both, swapped
 from tests.simulation.world import Weather
@@ -15,6 +16,8 @@ ONE_KEY = Weather(puts=90, names=("mail",), keys=1, long_every=4)
 ONE_KEY_AND_STOPS = Weather(puts=120, names=("mail",), keys=1, long_every=4, stop=0.1)
 SLOW = Weather(puts=120, names=("rated",), groups=("a",), long_every=4)
 ONE_KEY_AND_DEATHS = Weather(puts=120, names=("mail",), keys=1, long_every=4, crash=0.04)
+ONE_LIMITED_KEY = Weather(puts=120, names=("shard",), keys=1, long_every=4)
+FROZEN = Weather(puts=90, pause=0.03, storm_ms=600_000, finish_every=1)
 RESTS = Weather(puts=90, rests=6)
 LONG_RESTS = Weather(puts=60, rests=10, long_every=5)
 
@@ -33,7 +36,7 @@ def mutant(weather: Weather):
 
 @mutant(ONE_GROUP)
 def a_limit_without_those_just_admitted(patch):
-    count = "r.token IS NOT NULL) >= NEW.most"
+    count = "r.token IS NOT NULL) < NEW.most"
     return swapped(TICK, count, count.replace(")", " AND r.token <> NEW.token)"))
 
 
@@ -59,6 +62,11 @@ def set_aside_without_a_limit_reached(patch):
     )
 
 
+@mutant(BUSY)
+def what_has_a_rate_claimed_ahead(patch):
+    return swapped(TICK, "OR m.limited & 1", "")
+
+
 @mutant(LATE)
 def a_rate_counts_from_the_start(patch):
     slot = "CASE WHEN excluded.tail - free < NEW.rate THEN free + NEW.rate ELSE excluded.free END"
@@ -73,6 +81,14 @@ def a_rate_forgets_its_tail(patch):
 @mutant(Weather(puts=90, step=0.02))
 def a_rate_waits_for_a_clock_that_was_set_back(patch):
     return swapped(TICK, "AND free > {now} + NEW.rate", "AND 0")
+
+
+@mutant(Weather(puts=90, names=("rated",), crash=0.04, unknown=1.0))
+def a_lease_is_taken_over_whatever_its_rate(patch):
+    return both(
+        swapped(TICK, "WHERE taken AND odd & 2 AND odd < 4", "WHERE 0"),
+        swapped(TICK, "AND c.odd < 2;", "AND c.odd < 4 AND (c.odd < 2 OR c.taken);"),
+    )
 
 
 @mutant(BUSY)
@@ -155,6 +171,51 @@ def a_wish_touches_what_runs(patch):
     return swapped(PUT, "again_args = NEW.args, expires", "args = NEW.args, again_args = NEW.args, expires")
 
 
+@mutant(ONE_LIMITED_KEY)
+def new_arguments_stay_in_the_old_group(patch):
+    return swapped(PUT, "grp = NEW.grp,\n    lane", "lane")
+
+
+@mutant(ONE_LIMITED_KEY)
+def a_next_life_stays_in_the_old_group(patch):
+    return swapped(TICK, "grp = CASE WHEN s.again IS NULL THEN nextdue_task.grp ELSE again_grp END,", "")
+
+
+@mutant(Weather(puts=120, names=("rated",), keys=1, groups=("a",), long_every=4))
+def asked_for_again_a_slot_is_lost(patch):
+    return swapped(PUT, "AND t.due <= r.tail) THEN t.due", "AND 0) THEN t.due")
+
+
+def finish_with(patch, **statements):
+    """tx.py with these statements changed: each is (old, new)."""
+    changed = {name: tx.SQL[name].replace(old, new) for name, (old, new) in statements.items()}
+    assert all(changed[name] != tx.SQL[name] for name in statements), "the mutant is out of date"
+    patch.setattr(tx, "SQL", {**tx.SQL, **changed})
+    return lambda store: None
+
+
+@mutant(FROZEN)
+def finished_without_the_token(patch):
+    fence = "token = :token", "(token = :token OR token IS NOT NULL)"
+    held = "t.token = :token", "(t.token = :token OR t.token IS NOT NULL)"
+    return finish_with(patch, tx_held=held, tx_run=fence, tx_forget=fence, tx_rest=fence, tx_again=fence)
+
+
 @mutant(BUSY)
+def finished_without_a_line_in_the_history(patch):
+    return finish_with(patch, tx_run=("token = :token", "0"))
+
+
+@mutant(ONE_KEY)
+def a_wish_is_lost_by_finishing(patch):
+    return finish_with(patch, tx_again=("coalesce(again_args, args)", "args"))
+
+
+@mutant(ONE_GROUP)
+def nobody_follows_who_finished(patch):
+    return finish_with(patch, tx_unblock=("ON l.name = t.name", "ON 0"))
+
+
+@mutant(ONE_KEY)
 def extended_beyond_the_latest(patch):
     return swapped(PUT, f"min(max(k.due, {AT}), max(coalesce(t.latest, {MAX}), {AT}))", f"max(k.due, {AT})")

@@ -4,6 +4,7 @@ from nextdue.records import Put
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 from nextdue.worker import Worker
+from tests.contract.places import listed
 from tests.simulation.crew import options
 from tests.simulation.executor import Job, SimExecutor
 
@@ -30,5 +31,5 @@ def test_a_clock_set_back_makes_no_grace_longer(tmp_path):
     worker.tick()
     worker.tick()
     assert worker.ended()
-    assert [(task.state, task.attempts, task.crashes) for task in store.find()] == [("waiting", 0, 0)]
+    assert [(task.state, task.attempts, task.crashes) for task in listed(store)] == [("waiting", 0, 0)]
     worker.close()

@@ -134,7 +134,9 @@ def asked_for(node: ast.AST) -> str | None:
 def decisions_without_heading(top: Path) -> list[str]:
     pages = sorted((top / "docs" / "decisions").rglob("*.md"))
     return [
-        f"{where(top, p)} does not begin with a heading" for p in pages if not p.read_text("utf-8").startswith("# ")
+        f"{where(top, p)} does not begin with its number as a heading"
+        for p in pages
+        if not p.read_text("utf-8").startswith(f"# {p.name[:4]} ")
     ]
 
 

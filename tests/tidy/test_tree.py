@@ -85,11 +85,11 @@ PLANTED = [
         {PAGE: "-- :name claim\n-- :name claim\n-- :name Settle", STORE: "sql.claim, sql.Settle"},
         [f"{PAGE}:2 claim is there twice", f"{PAGE}:3 'Settle' is no snake_case name"],
     ),
-    (checks.decisions_without_heading, {"docs/decisions/0001-a.md": "# A\n"}, []),
+    (checks.decisions_without_heading, {"docs/decisions/0001-a.md": "# 0001 A\n"}, []),
     (
         checks.decisions_without_heading,
-        {"docs/decisions/0001-a.md": "Why\n# A\n"},
-        ["docs/decisions/0001-a.md does not begin with a heading"],
+        {"docs/decisions/0001-a.md": "Why\n# 0001 A\n", "docs/decisions/0002-b.md": "# 0001 B\n"},
+        [f"docs/decisions/{name}.md does not begin with its number as a heading" for name in ("0001-a", "0002-b")],
     ),
     (
         checks.make_commands,

@@ -1,6 +1,7 @@
 """`nextdue add`: putting a task from a shell."""
 
 import argparse
+import contextlib
 import os
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from nextdue.codec import MAX_BYTES
 from nextdue.errors import BadArguments, BadDefinition, BadTime
 from nextdue.records import Put, Stored
 from nextdue.sqlite import inspect
+from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.store import SqliteStore
 from nextdue.task import checked_name, checked_priority
 
@@ -46,6 +48,11 @@ def split(words: list[str]) -> tuple[str | None, str, str]:
         text = words.pop()
     if len(words) not in (1, 2):
         raise BadDefinition("give [TARGET] NAME [ARGS]; ARGS is one JSON array or object, in quotes: '[42]'")
+    if len(words) == 1 and (target.looks_like_target(words[0]) or not os.environ.get(VARIABLE)):
+        word = words[0]
+        missing = "NAME [ARGS]" if target.looks_like_target(word) else "TARGET"
+        shown = f"{word} NAME" if target.looks_like_target(word) else f"TARGET {word}"
+        raise BadDefinition(f"{missing} is missing: nextdue add {shown}")
     return (words[0] if len(words) == 2 else None), words[-1], "[]" if text is None else text
 
 
@@ -71,8 +78,8 @@ def _put_by_app(
     """The application knows the function: its signature checks the arguments."""
     app = where.app
     assert app is not None
-    known = {word: task for task in app.tasks.values() for word in (*task.options.aliases, task.name)}
-    task = known[target.known_name(name, known, f"the application of {app.path}")]
+    word = target.known_name(name, app.definitions, f"the application of {app.path}")
+    task = app.tasks[app.definitions[word].options.name]
     if args.queue is not None:
         _check_queue(where, args.queue, {t.options.queue for t in app.tasks.values()})
     call = task.using(
@@ -110,11 +117,8 @@ def _put_by_path(
         key=None if args.key is None else checked_name(args.key, "a key"),
         remember_ms=None if args.key is None else duration_ms(REMEMBER),
     )
-    caller = where.caller()
-    try:
+    with contextlib.closing(Caller(where.path, where.open)) as caller:
         return caller.put(put)
-    finally:
-        caller.close()
 
 
 def _check_queue(where: Target, queue: str, known: set[str]) -> None:

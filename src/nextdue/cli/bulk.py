@@ -4,8 +4,9 @@ import argparse
 from typing import Any
 
 from nextdue.cli import chosen, render, target
-from nextdue.cli.look import HEADERS, paused_by, row_data, table_line
+from nextdue.cli.look import paused_by, row_data, table
 from nextdue.cli.target import Target
+from nextdue.cli.times import shown
 from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
 from nextdue.sqlite import care
@@ -18,16 +19,17 @@ NOT_DONE = 2
 """The exit code of a preview, so that a script that forgets --yes hears of it."""
 
 DID = {"retry": "due now", "run_now": "due now", "cancel": "cancelled", "purge": "removed"}
+DONE = "is done; to run it again, put a new one"
 INSTEAD = {
-    ("retry", "waiting"): "is waiting and hasn't failed; `nextdue run-now` starts it",
+    ("retry", "waiting"): "is waiting and hasn't failed; `nextdue run-now {it}` starts it",
     ("retry", "running"): "is running; it is left alone",
-    ("retry", "done"): "is done; to run it again, put a new one",
+    ("retry", "done"): DONE,
     ("retry", "cancelled"): "is cancelled and its row is gone; put a new one",
     ("run_now", "running"): "is running already",
-    ("run_now", "done"): "is done; to run it again, put a new one",
-    ("run_now", "dead"): "is dead; `nextdue retry` starts it anew",
-    ("run_now", "held"): "is held; `nextdue retry` starts it anew",
-    ("run_now", "cancelled"): "is cancelled; `nextdue retry` starts it anew",
+    ("run_now", "done"): DONE,
+    ("run_now", "dead"): "is dead; `nextdue retry {it}` starts it anew",
+    ("run_now", "held"): "is held; `nextdue retry {it}` starts it anew",
+    ("run_now", "cancelled"): "is cancelled; `nextdue retry {it}` starts it anew",
     ("cancel", "running"): "is running; it is left alone",
     ("cancel", "cancelled"): "was cancelled before",
     ("cancel", "done"): "is done already; nothing is changed",
@@ -94,24 +96,35 @@ def _some(verb: Verb, store: SqliteStore, views: list[TaskView], args: argparse.
 def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     if verb == "cancel" and state == "running":
         return "is running; it was asked to stop"
+    after = store.get(view.id)
+    if verb == "retry" and after is not None and after.due is not None and after.due > store.now_ms():
+        return f"begins anew at {shown(after.due)}: its rate allows no earlier start"
     if verb in ("retry", "run_now"):
         paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
-        return f"is {DID[verb]}" + (f", but its {' and its '.join(paused)} is paused" if paused else "")
+        return f"is {DID[verb]}" + (
+            f", but its {' and its '.join(paused)} {'is' if len(paused) == 1 else 'are'} paused" if paused else ""
+        )
     return f"is {DID[verb]}"
 
 
 def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     """Why it was left as it is."""
     sight = care.sight(store, view.id)
+    it = f"{target.pasteable(store.database.path)} {view.id}"
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
-        return "is due already and waits for its limit; `nextdue why` tells more"
+        return f"is due already and waits for its limit; `nextdue why {it}` tells more"
+    if sight.rated and verb == "run_now":
+        return f"keeps its due at {shown(view.due)}: its rate allows no earlier start"
     if view.reason == "paused" and state == "held" and verb in ("retry", "run_now"):
-        return f"is paused; `nextdue resume {view.id}` lets it go on"
+        return f"is paused; `nextdue resume {it}` lets it go on"
     if sight.stop is not None and verb == "cancel":
         return "is running; it was asked to stop before"
     if verb == "purge" and not sight.there:
         return "has no row any more, only lines of the run history"
-    return INSTEAD.get((verb, state), f"is {state}; nothing is changed")
+    said = INSTEAD.get((verb, state), f"is {state}; nothing is changed")
+    if said == DONE and view.key is not None and sight.there:
+        said += f", by on_conflict='replace', or free its key before: `nextdue purge {it}`"
+    return said.format(it=it)
 
 
 def _many(verb: Verb, where: Target, store: SqliteStore, only: Chosen, args: argparse.Namespace) -> int:
@@ -166,8 +179,7 @@ def _preview(
         render.table(("NAME", "STATE", "COUNT"), rows)
         if not args.yes:
             print(f"The first {len(first)}:" if len(first) < len(found.ids) else "They are:")
-            now = store.now_ms()
-            render.table(HEADERS, [table_line(store, view, now) for view in first])
+            table(store, first, store.now_ms())
     if verb == "purge":
         guarding = sum(care.guarding(store, found.ids[i : i + care.READ]) for i in range(0, len(found.ids), care.READ))
         if guarding:

@@ -15,12 +15,15 @@ from typing import Literal, NamedTuple
 
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, target
-from nextdue.cli.times import local_zone, relative, shown, span
+from nextdue.cli.health import many
+from nextdue.cli.times import local_zone, relative, shown
+from nextdue.clock import span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
-from nextdue.sqlite import inspect, pauses, restore
+from nextdue.sqlite import health, inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
-from nextdue.sqlite.files import FLEETING, SHARED, filesystem
+from nextdue.sqlite.files import FLEETING, filesystem, is_shared
 from nextdue.sqlite.store import SqliteStore
+from nextdue.sqlite.uninstall import leftovers
 
 LATE_MS = 60_000
 """Overdue for longer than this is worth a warning."""
@@ -83,17 +86,11 @@ def _sqlite(version: tuple[int, ...]) -> Finding:
     shown_version = ".".join(map(str, version))
     if not wal_reset_bug(version):
         return Finding("ok", "sqlite", f"SQLite {shown_version}, without the WAL-reset bug")
-    return Finding(
-        "warn",
-        "sqlite",
-        f"SQLite {shown_version} can corrupt a file when checkpoints race a WAL reset (3.7.0 to 3.51.2). nextdue "
-        "checkpoints under the write lock only, which protects files where all connections are nextdue's",
-        "if other programs open this file, give them SQLite 3.51.3, 3.50.7 or 3.44.6, or PRAGMA wal_autocheckpoint=0",
-    )
+    return Finding("warn", "sqlite", f"{shown_version} has the WAL-reset bug", "see docs/troubles.md")
 
 
 def _file_system(kind: str) -> Finding:
-    if kind in SHARED or kind.startswith("fuse."):
+    if is_shared(kind):
         return Finding("bad", "disk", f"the file is on {kind}, where WAL would corrupt it", "move it to a local disk")
     if kind in FLEETING:
         return Finding("warn", "disk", f"the file is on {kind}", "it goes with a restart or the next deploy; move it")
@@ -108,7 +105,7 @@ def _permissions(path: Path) -> Iterator[Finding]:
         yield Finding("warn", "permissions", f"mode {mode:04o}: everybody may read the tasks", f"chmod o-r {path}")
     else:
         yield Finding("ok", "permissions", f"mode {mode:04o}")
-    for needed in (path, path.parent, *inspect.leftovers(path)):
+    for needed in (path, path.parent, *leftovers(path)):
         if not os.access(needed, os.W_OK):
             yield Finding("bad", "permissions", f"{needed} can't be written by this user", "chown or chmod it")
 
@@ -194,7 +191,8 @@ def _paused(store: SqliteStore) -> Iterator[Finding]:
         if kind == "queue" and word in held:
             continue
         text = f"{kind} {render.clean(word)} is paused since {shown(since)}"
-        yield Finding("warn", "paused", text, f"nextdue resume --{kind} {quote(render.clean(word))}")
+        todo = f"nextdue resume {target.pasteable(store.database.path)} --{kind} {quote(render.clean(word))}"
+        yield Finding("warn", "paused", text, todo)
     if found is not None:
         text = (
             f"it is a restored backup and held since {shown(found.since)}: {sum(o.tasks for o in found.overdue)} "
@@ -212,16 +210,13 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
         yield Finding("warn", "tasks", oldest, "start a worker that knows them, or more of them")
     else:
         yield Finding("ok", "tasks", text)
-    rest: dict[str, Counter[str]] = {"dead": Counter(), "held": Counter()}
-    for name, state, count in inspect.rows(store.database, "at_rest"):
-        if state in rest:
-            rest[state][name] += count
-    for state, counts in rest.items():
+    found = health.look(store, None)
+    for state, counts in (("dead", Counter(found.dead)), ("held", Counter(found.held) + Counter(found.paused))):
         if counts:
-            yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", f"nextdue ls --state {state} shows them")
+            todo = f"nextdue ls {target.pasteable(store.database.path)} --state {state}"
+            yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", todo)
     if app is not None:
-        known = {name for task in app.tasks.values() for name in (task.name, *task.options.aliases)}
-        strangers = Counter({name: count for name, count in log.waiting.items() if name not in known})
+        strangers = Counter({name: count for name, count in log.waiting.items() if name not in app.definitions})
         if strangers:
             text = f"names that the application doesn't declare: {_counted(strangers)}"
             yield Finding("warn", "names", text, "declare them, or give the new name an alias")
@@ -230,4 +225,4 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{render.clean(name)} ({count})" for name, count in sorted(counts.items()))
+    return ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from nextdue.cli import render, target
-from nextdue.cli.times import relative, shown, span, utc
-from nextdue.clock import duration_ms
+from nextdue.cli.times import relative, shown, utc
+from nextdue.clock import duration_ms, span
 from nextdue.sqlite import health as engine
 from nextdue.sqlite.health import MOST, Health, Late
 
@@ -28,15 +28,12 @@ def health(args: argparse.Namespace) -> int:
     """Look; exit code 1 if anything is bad."""
     max_late = duration_ms(args.max_late, "--max-late")
     where = target.find(args.target)
-    known = None
-    if where.app is not None:
-        known = {name for task in where.app.tasks.values() for name in (task.name, *task.options.aliases)}
     store = where.open()
     try:
-        found = engine.look(store, known)
+        found = engine.look(store, where.app.definitions.keys() if where.app else None)
     finally:
         store.close()
-    findings = list(examine(found, max_late))
+    findings = list(examine(found, max_late, target.pasteable(where.path)))
     healthy = all(finding.level != "bad" for finding in findings)
     if args.json:
         render.document(_data(found, findings, healthy, str(where.path)))
@@ -47,18 +44,18 @@ def health(args: argparse.Namespace) -> int:
     return 0 if healthy else 1
 
 
-def examine(found: Health, max_late_ms: int) -> Iterator[Finding]:
-    """What is to be said of it."""
+def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
+    """What is to be said of it; `path` is the file as one writes it in a shell."""
     yield _workers(found)
     yield from _late(found, max_late_ms)
     yield from _paused(found)
     for name, since, count in found.blocked:
-        text = f"{_many(count)} {render.clean(name)} wait for their limit, the longest since {_since(since, found)}"
+        text = f"{many(count)} {render.clean(name)} wait for their limit, the longest since {_since(since, found)}"
         yield Finding("note", "blocked", text)
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
-            names = ", ".join(f"{render.clean(name)} ({_many(count)})" for name, count in sorted(counts.items()))
-            yield Finding("note", state, f"{names}; nextdue ls --state {state} shows them")
+            names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
+            yield Finding("note", state, f"{names}: nextdue ls {path} --state {state}")
 
 
 def _workers(found: Health) -> Finding:
@@ -87,23 +84,24 @@ def _late(found: Health, max_late_ms: int) -> Iterator[Finding]:
         lag = "nothing that could run is overdue" if oldest is None else f"the oldest is {_overdue(oldest, found)}"
         yield Finding("ok", "late", lag)
     for late in bad[:SHOWN]:
-        text = f"{_what(late)}: {_many(late.overdue)} didn't run, since {_since(late.since, found)}"
-        yield Finding("bad", "late", text + ("; they are tried alone, after crashes" if late.alone else ""))
+        text = f"{_what(late)}: {many(late.overdue)} didn't run, since {_since(late.since, found)}"
+        text += "; they are tried alone, after crashes" if late.alone else ""
+        yield Finding("bad", "late", text + ("; no living worker serves them" if late.served is False else ""))
     if len(bad) > SHOWN:
         yield Finding("bad", "late", f"and {len(bad) - SHOWN} more names and queues")
     for late in found.late:
         if late.why == "unknown":
-            text = f"{_what(late)}: {_many(late.overdue)} since {_since(late.since, found)}"
+            text = f"{_what(late)}: {many(late.overdue)} since {_since(late.since, found)}"
             yield Finding("note", "unknown", f"{text}; the application declares no such task")
 
 
 def _paused(found: Health) -> Iterator[Finding]:
     for kind, word, since in found.pauses:
         late = [late for late in found.late if word == (late.queue if kind == "queue" else late.name)]
-        overdue = f"; {_many(sum(one.overdue for one in late))} overdue" if late else ""
+        overdue = f"; {many(sum(one.overdue for one in late))} overdue" if late else ""
         yield Finding("note", "paused", f"{kind} {render.clean(word)} since {_since(since, found)}{overdue}")
     for name, count in sorted(found.paused.items()):
-        yield Finding("note", "paused", f"{_many(count)} single {render.clean(name)}")
+        yield Finding("note", "paused", f"{render.clean(name)}: {many(count)} paused one by one")
 
 
 def _what(late: Late) -> str:
@@ -118,7 +116,8 @@ def _since(ms: int, found: Health) -> str:
     return f"{shown(ms)}, {relative(ms, found.now)}"
 
 
-def _many(count: int) -> str:
+def many(count: int) -> str:
+    """A count that ended at MOST."""
     return f"over {MOST - 1:,}" if count >= MOST else f"{count:,}"
 
 

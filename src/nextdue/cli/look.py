@@ -1,20 +1,23 @@
 """`nextdue ls` and `show`: looking at tasks."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from nextdue.cli import chosen, render, target
 from nextdue.cli.target import Target
-from nextdue.cli.times import relative, shown, span, times, utc
+from nextdue.cli.times import brief, local, relative, shown, times, utc, zone
+from nextdue.clock import span
 from nextdue.errors import BadDefinition
 from nextdue.records import RunView, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Sight
 from nextdue.sqlite.store import SqliteStore
 
-HEADERS = ("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS")
+CUT = ("NAME", "KEY", "FAILED", "ARGS")
+"""The columns of a list of tasks that give way on a narrow terminal."""
 
 
 def ls(args: argparse.Namespace) -> int:
@@ -34,7 +37,7 @@ def ls(args: argparse.Namespace) -> int:
         elif not views:
             print(_nothing(where, args))
         else:
-            render.table(HEADERS, [table_line(store, view, now) for view in views])
+            table(store, views, now)
             if more:
                 print(f"... and more; --limit {args.limit * 10} shows them")
     finally:
@@ -56,25 +59,31 @@ def show(args: argparse.Namespace) -> int:
     where, store, view = one(args.words)
     try:
         runs = store.runs(task=view.id)[::-1]
+        result = next((run.result for run in runs[::-1] if run.outcome == "done"), None)
         now = store.now_ms()
         if args.json:
             render.document(row_data(store, view) | {"runs": [render.run_data(run) for run in runs]})
             return 0
-        render.fields([("file", str(where.path)), *_details(view, care.sight(store, view.id), now)])
+        render.fields([("file", str(where.path)), *_details(view, care.sight(store, view.id), result, now)])
     finally:
         store.close()
     if runs:
         print()
-        headers = ("CLAIM", "OUTCOME", "ENDED", "TOOK", "WORKER", "REASON")
+        headers = ("CLAIM", "OUTCOME", f"ENDED ({zone()})", "TOOK", "WORKER", "REASON")
         render.table(headers, [_run_line(run) for run in runs])
+        claims = [run.claim for run in runs]
+        if claims[-1] - claims[0] >= len(set(claims)):
+            print("Claims that are missing here were given back before they started.")
     return 0
 
 
 def one(words: list[str]) -> tuple[Target, SqliteStore, TaskView]:
     """The task that `[TARGET] ID` or `[TARGET] NAME KEY` means, and the open store. Raises UnknownTask."""
     place, rest = chosen.split(words)
-    if not rest or (len(rest) > 1 and all(chosen.number(word) is not None for word in rest)):
-        raise BadDefinition(f"{words[0]!r} is no id; give [TARGET] ID, or [TARGET] NAME KEY")
+    if not rest:
+        raise BadDefinition(f"which task of {words[0]}? Give its id, or its name and key")
+    if len(rest) > 1 and all(chosen.number(word) is not None for word in rest):
+        raise BadDefinition(f"this command takes one id, not {len(rest)}")
     where = target.find(place)
     store = where.open()
     try:
@@ -98,17 +107,20 @@ def row_data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
     return data
 
 
-def table_line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
-    """A task as one line under HEADERS."""
+def table(store: SqliteStore, views: Sequence[TaskView], now: int) -> None:
+    """Print tasks, one line each."""
+    headers = ("ID", "NAME", "STATE", f"DUE ({zone()})", "KEY", "FAILED", "ARGS")
+    render.table(headers, [_line(store, view, now) for view in views], CUT)
+
+
+def _line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
     sight = care.sight(store, view.id)
-    due = "-" if view.due is None else f"{shown(view.due)}, {relative(view.due, now)}"
-    if view.state == "running":
-        due = ", ".join([*_said(sight), f"lease until {shown(view.due)}"])
+    said = _said(sight) if view.state == "running" else []
     return (
         str(view.id),
         render.clean(view.name),
-        view.state + _plainly(view, sight),
-        due,
+        " ".join([view.state, *said]) + _plainly(view, sight),
+        "-" if view.due is None or view.state == "running" else brief(view.due, now),
         "-" if view.key is None else render.clean(view.key, 40),
         str(view.attempts) + (f" ({render.clean(view.reason, 30)})" if view.reason and view.reason != "paused" else ""),
         render.clean(view.args or "-", 60),
@@ -157,7 +169,7 @@ def _progress(sight: Sight) -> list[Any] | None:
     return found if isinstance(found, list) and len(found) == 3 else None
 
 
-def _details(view: TaskView, sight: Sight, now: int) -> list[tuple[str, str]]:
+def _details(view: TaskView, sight: Sight, result: str | None, now: int) -> list[tuple[str, str]]:
     due = "-" if view.due is None else f"{shown(view.due)}, {relative(view.due, now)}"
     pairs: list[tuple[str, object]] = [
         ("id", view.id),
@@ -169,12 +181,13 @@ def _details(view: TaskView, sight: Sight, now: int) -> list[tuple[str, str]]:
         ("expires", None if sight.expires is None else f"{shown(sight.expires)}, {relative(sight.expires, now)}"),
         ("worker", view.worker),
         ("key", view.key),
-        ("args", view.args),
+        ("args", view.args or ("no longer kept" if view.state in ("done", "cancelled") else None)),
+        ("result", result),
         ("queue", view.queue),
         ("priority", view.priority),
         ("created", None if view.created is None else shown(view.created)),
         ("scheduled for", None if view.scheduled_for is None else shown(view.scheduled_for)),
-        ("claimed", f"{times(view.claims)}, failed {times(view.attempts)}, its worker died {times(view.crashes)}"),
+        ("claimed", f"{times(view.claims)}, failed {times(view.attempts)}, crashed {times(view.crashes)}"),
         ("reason", view.reason),
         ("message", view.message),
     ]
@@ -187,7 +200,7 @@ def _run_line(run: RunView) -> tuple[str, ...]:
     return (
         str(run.claim),
         run.outcome,
-        shown(run.ended),
+        local(run.ended),
         "-" if run.started is None else span(max(0, run.ended - run.started)),
         "-" if run.worker is None else str(run.worker),
         render.clean(said or "-", 120),

@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as exc:
         if exc.filename is None:
             raise  # not about a file of the user's: a fault of ours, with its traceback
-        return _complain(exc, FAULT)
+        wrong_path = isinstance(exc, FileNotFoundError | NotADirectoryError | IsADirectoryError)
+        return _complain(exc, BAD_USAGE if wrong_path else FAULT)
 
 
 def _complain(exc: Exception, code: int) -> int:

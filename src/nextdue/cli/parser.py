@@ -3,7 +3,9 @@
 import argparse
 import difflib
 import importlib
+import textwrap
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 TARGET = "module:attribute (shop:nd), file (shop.py:nd) or database (shop.db); default: NEXTDUE in the environment"
@@ -37,9 +39,12 @@ the file:
 
 `nextdue COMMAND --help` tells more. APP is module:attribute, like shop:nd; TARGET may also be
 a database, like shop.db; where it is left out, the variable NEXTDUE is read.
+
 Exit codes: 0, 1 a fault, 2 wrong usage, 3 another exclusive worker is at work.
 """
 
+WIDTH = 80
+"""Of the help, in columns."""
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -83,10 +88,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """The same text in all versions of Python."""
+    """The same text in all versions of Python and on all terminals. Lines that begin with a space stay as they are."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=92)
+        super().__init__(prog, max_help_position=24, width=WIDTH)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for kept, block in groupby(text.splitlines(), lambda line: line[:1] in ("", " ")):
+            part = list(block)
+            lines += part if kept else textwrap.wrap(" ".join(part), width, break_on_hyphens=False)
+        return "\n".join(lines)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """`-c, --concurrency N`, where Python before 3.13 writes the N twice."""
@@ -145,7 +157,8 @@ def _worker(commands: Any, name: str) -> None:
         name,
         "work",
         "Run the tasks of an application until SIGTERM or Ctrl-C (a second one ends the grace).",
-        "[APP] [--once] [-c N] [--loop N] [--processes N] [-q A,B] [--exclusive]\n                      [--grace TIME]",
+        "[APP] [--once] [-c N] [--loop N] [--processes N]\n"
+        "                      [--tasks-per-process N] [-q A,B] [--exclusive]\n                      [--grace TIME]",
         "Exit codes: 0 also if tasks failed, 1 if the worker itself failed, 2 for wrong usage, 3 if\n"
         "another exclusive worker is at work.",
     )
@@ -154,6 +167,7 @@ def _worker(commands: Any, name: str) -> None:
     parser.add_argument("-c", "--concurrency", type=int, default=8, metavar="N", help="so many in threads (default 8)")
     parser.add_argument("--loop", type=int, default=100, metavar="N", help="so many coroutines (default 100)")
     parser.add_argument("--processes", type=int, metavar="N", help="so many in processes (default: one for each CPU)")
+    parser.add_argument("--tasks-per-process", type=int, metavar="N", help="then it is replaced (default: never)")
     parser.add_argument("-q", "--queues", metavar="A,B", help="only tasks of these queues (default: all)")
     parser.add_argument("--exclusive", action="store_true", help="refuse to work beside another exclusive worker")
     parser.add_argument("--grace", default="20s", metavar="TIME", help="what running tasks get at a stop (default 20s)")
@@ -175,11 +189,12 @@ def _add(commands: Any, name: str) -> None:
         "add",
         "Put a task. With an application the arguments are checked against its function; with a\n"
         "database the name must be one that the file knows.",
-        "[TARGET] NAME [ARGS] [--in TIME | --at TIME [--tz ZONE]] [--key KEY]\n"
-        "                   [--queue QUEUE] [--priority N] [--json]",
+        "[TARGET] NAME [ARGS] [--in TIME | --at TIME [--tz ZONE]]\n"
+        "                   [--key KEY] [--queue QUEUE] [--priority N] [--json]",
         "examples:\n"
         "  nextdue add shop:nd receipt '[42]' --in 5m\n"
-        '  nextdue add shop.db receipt \'{"order": 42}\' --at "2026-12-01 09:00" --tz Europe/Moscow',
+        "  nextdue add shop.db receipt '{\"order\": 42}' \\\n"
+        '      --at "2026-12-01 09:00" --tz Europe/Moscow',
     )
     parser.add_argument("words", metavar="[TARGET] NAME [ARGS]", nargs="+", help="ARGS: a JSON array or object")
     parser.add_argument("--in", dest="delay", metavar="TIME", help="after so long: 90s, 5m, 1h30m, 2d")
@@ -202,8 +217,9 @@ def _filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--newer-than", metavar="TIME", help=f"only if less passed {age}")
 
 
-FILTERS = """[--state STATE] [--name NAME] [--queue QUEUE] [--key KEY]
-{indent}[--reason WORD] [--older-than TIME] [--newer-than TIME]"""
+FILTERS = """[--state STATE] [--name NAME] [--queue QUEUE]
+{indent}[--key KEY] [--reason WORD]
+{indent}[--older-than TIME] [--newer-than TIME]"""
 
 
 def _ls(commands: Any, name: str) -> None:
@@ -312,7 +328,7 @@ def _health(commands: Any, name: str) -> None:
 
 def _check(commands: Any, name: str) -> None:
     says = "Look for broken rows. Changes nothing; exit code 1 if there are any."
-    parser = _command(commands, name, "care", says, "[TARGET] [--json]")
+    parser = _command(commands, name, "check", says, "[TARGET] [--json]")
     _target(parser)
     _json(parser)
 
@@ -375,7 +391,7 @@ def _release(commands: Any, name: str) -> None:
 
 def _uninstall(commands: Any, name: str) -> None:
     says = "Show what still waits; with --yes drop nextdue's tables and remove its files. Others stay."
-    parser = _command(commands, name, "care", says, "[TARGET] [--yes]")
+    parser = _command(commands, name, "uninstall", says, "[TARGET] [--yes]")
     _target(parser)
     parser.add_argument("--yes", action="store_true", help="do it")
 

@@ -3,13 +3,13 @@
 import argparse
 from shlex import quote
 
-from nextdue.cli import render, target
+from nextdue.cli import chosen, render, target
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown
-from nextdue.errors import BadDefinition, UnknownTask
+from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
 from nextdue.sqlite import pauses, restore
-from nextdue.sqlite.alarm import Bell
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.pauses import Kind
 from nextdue.sqlite.store import SqliteStore
@@ -26,10 +26,10 @@ def pause(args: argparse.Namespace) -> int:
     try:
         for kind, word in _groups(args):
             new = pauses.pause(store, kind, word)
-            print(f"{kind} {render.clean(word)} {'is' if new else 'was already'} paused{_until(kind, word)}")
+            print(f"{kind} {render.clean(word)} {'is' if new else 'was already'} paused{_until(where, kind, word)}")
             if not _is_known(where, store, kind, word):
                 print(f"No task of this {kind} has been put so far; the pause holds for those to come.")
-        for view in _views(store, ids):
+        for view in chosen.named(where, store, ids):
             done = pauses.pause_task(store, view.id)
             code = code if done else 1
             print(f"{_named(view)} " + ("is paused" if done else _left_alone(view)))
@@ -47,12 +47,12 @@ def resume(args: argparse.Namespace) -> int:
         groups = _groups(args)
         if args.all:
             groups = [(found.kind, found.word) for found in pauses.paused(store.database)]
-            ids = pauses.paused_tasks(store.database)
+            ids = [str(id) for id in pauses.paused_tasks(store.database)]
         for kind, word in groups:
             done = pauses.resume(store, kind, word)
             code = code if done else 1
             print(f"{kind} {render.clean(word)} " + ("is resumed" if done else f"wasn't paused; {_paused(store)}"))
-        for view in _views(store, ids):
+        for view in chosen.named(where, store, ids):
             done = pauses.resume_task(store, view.id)
             code = code if done else 1
             print(f"{_named(view)} " + ("is resumed" if done else f"wasn't paused; it is {view.state}"))
@@ -60,15 +60,8 @@ def resume(args: argparse.Namespace) -> int:
             print(f"nothing is paused in {where.path}")
     finally:
         store.close()
-    ring(where)
+    ring(where.path)
     return code
-
-
-def ring(where: Target) -> None:
-    """Make the workers look again."""
-    bell = Bell(where.path)
-    bell.ring()
-    bell.close()
 
 
 def lines(database: Database) -> list[str]:
@@ -82,17 +75,17 @@ def lines(database: Database) -> list[str]:
     return [HELD, *said] if held else said
 
 
-def _until(kind: Kind, word: str) -> str:
-    return f" until `nextdue resume --{kind} {quote(render.clean(word))}`"
+def _until(where: Target, kind: Kind, word: str) -> str:
+    return f" until `nextdue resume {target.pasteable(where.path)} --{kind} {quote(render.clean(word))}`"
 
 
-def _meant(args: argparse.Namespace) -> tuple[Target, list[int]]:
+def _meant(args: argparse.Namespace) -> tuple[Target, list[str]]:
     """The target, and the ids among the words."""
     words = list(args.words)
     place = None
-    if words and not _is_id(words[0]):
+    if words and chosen.number(words[0]) is None:
         place = words.pop(0)
-    wrong = [word for word in words if not _is_id(word)]
+    wrong = [word for word in words if chosen.number(word) is None]
     if wrong:
         raise BadDefinition(f"{wrong[0]!r} is no id; ids are numbers, as `nextdue ls` shows them")
     everything = getattr(args, "all", False)
@@ -103,12 +96,7 @@ def _meant(args: argparse.Namespace) -> tuple[Target, list[int]]:
             if "all" in args
             else "what is to be paused? Give ids, --queue or --name"
         )
-    return target.find(place), [int(word.removeprefix("#")) for word in words]
-
-
-def _is_id(word: str) -> bool:
-    number = word.removeprefix("#")
-    return number.isascii() and number.isdecimal() and int(number) < 1 << 63
+    return target.find(place), words
 
 
 def _groups(args: argparse.Namespace) -> list[tuple[Kind, str]]:
@@ -117,17 +105,6 @@ def _groups(args: argparse.Namespace) -> list[tuple[Kind, str]]:
         found.append(("queue", checked_name(args.queue, "a queue's name")))
     if args.name is not None:
         found.append(("name", checked_name(args.name, "a task's name")))
-    return found
-
-
-def _views(store: SqliteStore, ids: list[int]) -> list[TaskView]:
-    """All of them are looked up before one is changed."""
-    found = []
-    for id in ids:
-        view = store.get(id)
-        if view is None:
-            raise UnknownTask(f"there is no task {id} in {store.database.path}, nor in its run history")
-        found.append(view)
     return found
 
 

@@ -10,6 +10,8 @@ from nextdue.cli.times import utc
 from nextdue.records import RunView, TaskView
 
 Row = Sequence[str]
+NARROW = 5
+"""No column is cut to less."""
 
 
 def clean(text: object, limit: int = 2_000) -> str:
@@ -33,10 +35,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def table(headers: Row, rows: Sequence[Row]) -> None:
-    """Columns: by rich on a terminal, else plain aligned text without box characters."""
+def table(headers: Row, rows: Sequence[Row], cut: Sequence[str] = ()) -> None:
+    """Columns: by rich on a terminal, else plain aligned text without box characters.
+
+    On a terminal the columns named in `cut` are cut until each row is one line; without any the last one is folded.
+    """
     if sys.stdout.isatty():
-        _rich_table(headers, rows)
+        _rich_table(headers, rows, cut)
         return
     widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
     for row in (headers, *rows):
@@ -86,12 +91,31 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _rich_table(headers: Row, rows: Sequence[Row]) -> None:
+def _rich_table(headers: Row, rows: Sequence[Row], cut: Sequence[str]) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(*headers, box=None, pad_edge=False, header_style="bold")
+    console = Console(highlight=False)
+    widths = [max(cell_len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
+    _fit(widths, [headers.index(name) for name in cut], console.width - 2 * (len(headers) - 1))
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for i, header in enumerate(headers):
+        folded = not cut and i == len(headers) - 1
+        grid.add_column(header, no_wrap=not folded, max_width=None if folded else widths[i])
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(grid)
+    console.print(grid)
+
+
+def _fit(widths: list[int], cut: Sequence[int], room: int) -> None:
+    """Take from the widest of the columns that may be cut, at last from the widest of all, until they have room.
+
+    >>> widths = [3, 20, 40]
+    >>> _fit(widths, [1, 2], 43), widths
+    (None, [3, 20, 20])
+    """
+    for columns in (cut, range(len(widths))) if cut else ():
+        while sum(widths) > room and max(widths[i] for i in columns) > NARROW:
+            widths[max(columns, key=widths.__getitem__)] -= 1

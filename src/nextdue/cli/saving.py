@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from nextdue.cli import readers, render, target
-from nextdue.cli.pause import ring
 from nextdue.cli.times import relative, shown
 from nextdue.clock import duration_ms
 from nextdue.errors import BadDefinition, BadTime, StoreBusy
 from nextdue.sqlite import files
 from nextdue.sqlite import restore as restoring
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.backup import backup as back_up
 from nextdue.sqlite.restore import Held
 
@@ -23,6 +23,8 @@ LONGEST_MS = 30 * 86_400_000
 def backup(args: argparse.Namespace) -> int:
     """Write a verified copy."""
     *words, path = args.words
+    if not words and not os.environ.get(target.VARIABLE):
+        raise BadDefinition(f"PATH, where the copy is to be made, is missing: nextdue backup {path} PATH")
     where = target.find(_place(words, "[TARGET] PATH"))
     made = back_up(where.path, path, overwrite=args.force)
     print(f"{made}: {_size(made)}, complete and checked")
@@ -33,6 +35,8 @@ def restore(args: argparse.Namespace) -> int:
     """Put a backup in the place of the file, held."""
     first, *words = args.words
     source = files.absolute(first)
+    if not words and not os.environ.get(target.VARIABLE):
+        raise BadDefinition(f"the file to be replaced is missing: nextdue restore {first} TARGET")
     where = target.find(_place(words, "BACKUP [TARGET]"))
     if where.app is not None:
         where.app.close()  # importing it may have put tasks
@@ -75,10 +79,17 @@ def release(args: argparse.Namespace) -> int:
         restoring.release(store, over_ms)
     finally:
         store.close()
-    ring(where)
+    ring(where.path)
     spread = f", spread over {args.over}" if over_ms else ""
-    print(f"{where.path} is released: {sum(o.tasks for o in found.overdue)} overdue start now{spread}.")
+    print(f"{where.path} is released: {_starting(found, spread)}")
     return 0
+
+
+def _starting(found: Held, spread: str) -> str:
+    count = sum(o.tasks for o in found.overdue)
+    if not count:
+        return "nothing is overdue."
+    return f"{count} overdue {'task starts' if count == 1 else 'tasks start'} now{spread}."
 
 
 def _show(found: Held, now: int) -> None:

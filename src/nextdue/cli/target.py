@@ -7,11 +7,11 @@ import sys
 import traceback
 from collections.abc import Collection
 from pathlib import Path
+from shlex import quote
 from types import ModuleType, TracebackType
 
 from nextdue.app import Nextdue
 from nextdue.errors import BadDefinition, UnknownTask
-from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import SqliteStore
 
@@ -33,9 +33,11 @@ class Target:
         """A connection to the file. Raises StoreMissing: only the application creates it."""
         return SqliteStore(self.path, create=False)
 
-    def caller(self) -> Caller:
-        """A way to put tasks that rings the workers."""
-        return self.app.caller if self.app else Caller(self.path, self.open)
+
+def pasteable(path: Path) -> str:
+    """The file as a word of a command line, from here: for the commands that are shown to the user."""
+    near = os.path.relpath(path)
+    return quote(near if not near.startswith("..") and is_path(near) else str(path))
 
 
 def find(word: str | None) -> Target:
@@ -43,7 +45,7 @@ def find(word: str | None) -> Target:
     word = word or os.environ.get(VARIABLE)
     if not word:
         raise BadDefinition(
-            f"which tasks? Give module:attribute (like shop:nd) or a database (like shop.db), or set {VARIABLE}"
+            f"which file? Give module:attribute (like shop:nd) or a database (like shop.db), or set {VARIABLE}"
         )
     if "://" in word:
         raise BadDefinition(f"{word.split('://')[0]}:// is not supported by this version; give the path of a file")
@@ -85,6 +87,7 @@ def load(word: str) -> Nextdue:
     folder, name, file = _folder(name)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    fresh = name not in sys.modules
     module = _import(name, folder)
     if file is not None and not _is_from(module, file):
         raise BadDefinition(f"the name {name!r} is taken by {_origin(module)}; give the file {file} another name")
@@ -94,7 +97,14 @@ def load(word: str) -> Nextdue:
             raise BadDefinition(f"{name} ({_origin(module)}) has no attribute {attribute!r}; {_offered(module)}")
         found = getattr(found, part)
     if not isinstance(found, Nextdue):
-        raise BadDefinition(f"{name}:{attribute} is a {type(found).__name__}, not a Nextdue; {_offered(module)}")
+        kind = type(found).__name__
+        raise BadDefinition(f"{name}:{attribute} is no Nextdue but has the type {kind}; {_offered(module)}")
+    if fresh and found.caller.stored:
+        print(
+            f"nextdue: {_origin(module)} puts tasks while it is imported ({found.caller.stored} now, by this command); "
+            'move that under: if __name__ == "__main__"',
+            file=sys.stderr,
+        )
     return found
 
 
@@ -103,10 +113,10 @@ def near(word: str, words: Collection[str]) -> str:
     if not words:
         return "there are none"
     close = difflib.get_close_matches(word, words, 3)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    hint = f"did you mean {' or '.join(close)}? There are" if close else "there are"
     shown = sorted(words)
     more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
-    return f"{hint}There are: {', '.join(shown[:20])}{more}"
+    return f"{hint} {', '.join(shown[:20])}{more}"
 
 
 def known_name(name: str, names: Collection[str], where: object) -> str:

@@ -4,10 +4,11 @@ import os
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
 
-from nextdue.clock import from_ms, utc_text
+from nextdue.clock import from_ms, span, utc_text
 from nextdue.errors import BadTime
 
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_DAY_MS, _YEAR_MS = 84_600_000, 300 * 86_400_000
+"""From 23.5 h on a date says more than a time, from 300 days on a year."""
 
 
 def shown(ms: int | None) -> str:
@@ -18,32 +19,44 @@ def shown(ms: int | None) -> str:
     """
     if ms is None:
         return "-"
-    utc = from_ms(ms)
-    try:
-        local = utc.astimezone()
-    except (OverflowError, ValueError, OSError):  # the last day of year 9999 in a zone ahead of UTC
-        local = utc
+    utc, local = from_ms(ms), _local(ms)
     if not local.utcoffset():
         return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     form = "%H:%M:%S" if local.date() == utc.date() else "%Y-%m-%d %H:%M:%S"
     return f"{local:%Y-%m-%d %H:%M:%S %Z} ({utc.strftime(form)} UTC)"
 
 
-def span(ms: int) -> str:
-    """A length of time in its two largest units.
+def _local(ms: int) -> datetime:
+    utc = from_ms(ms)
+    try:
+        return utc.astimezone()
+    except (OverflowError, ValueError, OSError):  # the last day of year 9999 in a zone ahead of UTC
+        return utc
 
-    >>> span(90_061_000), span(59_999), span(250)
-    ('1 d 1 h', '59 s', '250 ms')
+
+def zone() -> str:
+    """The short name of the local zone, for the head of a column of times."""
+    return datetime.now().astimezone().tzname() or "local"
+
+
+def local(ms: int) -> str:
+    """An instant in local time, for a column whose head names the zone."""
+    return f"{_local(ms):%Y-%m-%d %H:%M:%S}"
+
+
+def brief(ms: int, now_ms: int) -> str:
+    """An instant in local time in 16 characters, and how far it is from now.
+
+    >>> brief(30_000, 0)
+    'in 30 s'
     """
-    if ms < 1000:
-        return f"{ms} ms"
-    left = ms // 1000
-    parts: list[str] = []
-    for unit, seconds in _UNITS:
-        count, left = divmod(left, seconds)
-        if count or parts:
-            parts.append(f"{count} {unit}" if count else "")
-    return " ".join(part for part in parts[:2] if part)
+    gap = abs(ms - now_ms)
+    if gap >= _YEAR_MS:
+        return f"{_local(ms):%Y-%m-%d}"
+    far = f"in {span(gap, 1)}" if ms > now_ms else f"{span(gap, 1)} ago"
+    if gap < 60_000:
+        return far
+    return f"{_local(ms):{'%H:%M' if gap < _DAY_MS else '%m-%d'}}, {far}"
 
 
 def relative(ms: int, now_ms: int) -> str:

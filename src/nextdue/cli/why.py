@@ -1,14 +1,16 @@
 """`nextdue why`: in plain sentences, why a task hasn't run yet, isn't running, or won't run."""
 
 import argparse
+from shlex import quote
 
-from nextdue.cli import render
+from nextdue.cli import render, target
 from nextdue.cli.look import one
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
-from nextdue.sqlite import care, inspect
+from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
+from nextdue.sqlite.health import served
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
 
@@ -34,30 +36,37 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     now, sight = store.now_ms(), care.sight(store, view.id)
     match view.state:
         case "waiting" if sight.rest == "blocked":
-            return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
+            return [*_failures(view), *_blocked(sight, view, now), *_pauses(where, store, sight, view, now)]
         case "waiting":
-            said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
-            return said + _waiting(where, store, view, now)
+            said = [*_failures(view), *_pauses(where, store, sight, view, now)]
+            return [*said, *_waiting(where, store, view, now), *_rated(where, sight, view), *_expiry(sight, view, now)]
         case "running":
-            return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
+            return [*_failures(view), *_stopping(where, sight, view, now), *_running(where, store, view, now)]
         case "held" if view.reason == "paused":
-            return _paused(sight, view, now)
+            return _paused(where, sight, view, now)
         case "held":
             return [
                 f"It is held until a person decides: {_last(view)}.",
-                f"Its arguments and its history are kept. `nextdue retry {view.id}` starts it anew, "
-                f"`nextdue cancel {view.id}` takes it away.",
+                f"Its arguments and its history are kept. `nextdue retry {_it(where, view)}` starts it anew, "
+                f"`nextdue cancel {_it(where, view)}` takes it away.",
             ]
         case "dead":
-            return _dead(view)
+            return _dead(where, view)
         case _:
             return _finished(store, view)
+
+
+def _it(where: Target, view: TaskView) -> str:
+    """The task as the words of a command."""
+    return f"{target.pasteable(where.path)} {view.id}"
 
 
 def _waiting(where: Target, store: SqliteStore, view: TaskView, now: int) -> list[str]:
     if view.due is None:
         return []
     if view.due > now:
+        if not view.attempts and not view.crashes and inspect.rows(store.database, "slot_of", {"id": view.id}):
+            return [f"Its rate gave it the next free slot: it starts at {shown(view.due)}, {relative(view.due, now)}."]
         what = "It is tried again" if view.attempts or view.crashes else "It waits until its time comes"
         return [f"{what}: at {shown(view.due)}, {relative(view.due, now)}."]
     said = [f"It is due since {shown(view.due)}, {relative(view.due, now)}."]
@@ -70,53 +79,72 @@ def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
 
 
-def _pauses(sight: Sight, view: TaskView, now: int) -> list[str]:
-    """Its queue or its name is paused."""
+def _pauses(where: Target, store: SqliteStore, sight: Sight, view: TaskView, now: int) -> list[str]:
+    """Its queue or its name is paused, by a person or by a restore."""
+    said = []
+    if sight.queue_paused is not None and view.queue in restore.held_queues(store.database):
+        said.append(
+            f"It came with a restored backup and is held since {shown(sight.queue_paused)}, "
+            f"{relative(sight.queue_paused, now)}; `nextdue release {target.pasteable(where.path)}` shows what would "
+            "start, and lets it."
+        )
+        sight = sight._replace(queue_paused=None)
     pauses = (("queue", view.queue, sight.queue_paused), ("name", view.name, sight.name_paused))
-    return [
+    return said + [
         f"Its {kind} {render.clean(word)!r} is paused since {shown(since)}, {relative(since, now)}; "
-        f"`nextdue resume --{kind} {render.clean(word)}` ends that."
+        f"`nextdue resume {target.pasteable(where.path)} --{kind} {quote(render.clean(word))}` ends that."
         for kind, word, since in pauses
         if since is not None
     ]
 
 
-def _paused(sight: Sight, view: TaskView, now: int) -> list[str]:
-    said = [f"It is paused; `nextdue resume {view.id}` lets it go on."]
+def _paused(where: Target, sight: Sight, view: TaskView, now: int) -> list[str]:
+    said = [f"It is paused; `nextdue resume {_it(where, view)}` lets it go on."]
     if sight.wished is not None:
         said.append(f"It was to be due at {shown(sight.wished)}, {relative(sight.wished, now)}.")
     return said
 
 
-def _expiry(sight: Sight, now: int) -> list[str]:
+def _expiry(sight: Sight, view: TaskView, now: int) -> list[str]:
     if sight.expires is None:
         return []
     if sight.expires <= now:
         return [f"It expired at {shown(sight.expires)}: whoever claims it records that instead of running it."]
-    return [f"It expires at {shown(sight.expires)}, {relative(sight.expires, now)}: after that it isn't started."]
+    at = f"{shown(sight.expires)}, {relative(sight.expires, now)}"
+    if view.due is not None and view.due > sight.expires:
+        return [f"But it expires before that, at {at}: it won't be started."]
+    return [f"It expires at {at}: after that it isn't started."]
 
 
-def _stopping(sight: Sight, now: int) -> list[str]:
+def _rated(where: Target, sight: Sight, view: TaskView) -> list[str]:
+    if not sight.rated:
+        return []
+    command = f"nextdue run-now {target.pasteable(where.path)} {view.id}"
+    return [f"Its rate allows no earlier start, so `{command}` would leave it as it is."]
+
+
+def _stopping(where: Target, sight: Sight, view: TaskView, now: int) -> list[str]:
     if sight.stop is None:
         return []
-    return [
-        f"It was asked to stop at {shown(sight.stop)}, {relative(sight.stop, now)}, and still runs: it ends when it "
-        "says its progress next, or when it asks ctx.cancelled()."
-    ]
+    task = where.app.tasks.get(view.name) if where.app else None
+    how = {
+        "thread": "its next ctx.progress() ends it; a thread that never calls that runs to its end",
+        "loop": "it is cancelled at its next await",
+        "process": "its next ctx.progress() ends it, or its process is killed after 5 s",
+    }
+    ends = how[task.options.run_in] if task else "its next ctx.progress() or await ends it; a process is killed soon"
+    return [f"It was asked to stop at {shown(sight.stop)}, {relative(sight.stop, now)}, and still runs: {ends}."]
 
 
 def _alone(store: SqliteStore, view: TaskView) -> list[str]:
     lane = inspect.rows(store.database, "lane_of", {"id": view.id})
     if not lane or not lane[0][3]:
         return []
-    return [
-        f"Its worker died {times(view.crashes)} while it ran, so it is tried alone: it waits for a worker that runs "
-        "nothing else."
-    ]
+    return [f"It crashed {times(view.crashes)}, so it is tried alone: it waits for a worker that runs nothing else."]
 
 
 def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
-    """Which workers could take a due task; which names a worker serves isn't in the file."""
+    """Which workers could take a due task."""
     said = _declared(where, view)
     lives = inspect.lives(store.database)
     alive = [life for life in lives if life.state == "alive"]
@@ -127,22 +155,18 @@ def _who_could(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
         who = ", ".join(life.where() for life in unknown)
         return [*said, f"Whether {who} still lives can't be known: its lock file is missing."]
     for life in alive:
-        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}.")
+        but = ", but doesn't serve its name and queue" if life.serves(view.name, view.queue or "") is False else ""
+        said.append(f"{life.where().capitalize()} lives and holds {render.counted(life.holds, 'task')}{but}.")
+    if served(alive, view.name, view.queue or "") is False:
+        said.append(f"No living worker serves the name {view.name!r} in the queue {view.queue!r}.")
     before = inspect.value(store.database, "before_it", {"id": view.id})
     if before:
         said.append(f"Due before it, of its name and queue: {render.counted(before, 'task')}.")
-    said.append(
-        f"Whether a living worker knows the name {view.name!r} and serves the queue {view.queue!r} isn't in the file; "
-        "its first lines say it."
-    )
     return said
 
 
 def _declared(where: Target, view: TaskView) -> list[str]:
-    if where.app is None:
-        return []
-    names = {name for task in where.app.tasks.values() for name in (task.name, *task.options.aliases)}
-    if view.name in names:
+    if where.app is None or view.name in where.app.definitions:
         return []
     return [f"The application given here declares no task {view.name!r}, so its workers leave it alone."]
 
@@ -174,18 +198,19 @@ def _failures(view: TaskView) -> list[str]:
     if view.attempts:
         said.append(f"It failed {times(view.attempts)}, the last time with: {_last(view)}.")
     if view.crashes:
-        said.append(f"Its worker died {times(view.crashes)} while it had this task.")
+        whose = "Its process" if view.reason == "child_died" else "Its worker"
+        said.append(f"{whose} died {times(view.crashes)} while it had this task.")
     return said
 
 
-def _dead(view: TaskView) -> list[str]:
-    again = f"It stays until somebody decides: `nextdue retry {view.id}` starts it anew" + (
+def _dead(where: Target, view: TaskView) -> list[str]:
+    again = f"It stays until somebody decides: `nextdue retry {_it(where, view)}` starts it anew" + (
         ", and so does putting a task with its key again" if view.key is not None else ""
     )
-    again += f"; `nextdue cancel {view.id}` takes it away."
+    again += f"; `nextdue cancel {_it(where, view)}` takes it away."
     if view.reason == "expired":
         return ["It expired before it could be started.", again]
-    if view.reason == "worker_died":
+    if view.reason in ("worker_died", "child_died"):
         return [f"It is given up because {_last(view)}.", again]
     return [f"It is given up after it failed {times(view.attempts)}, the last time with: {_last(view)}.", again]
 

@@ -12,7 +12,8 @@ from nextdue.cli import pause, target
 from nextdue.cli.logs import say, to_stderr
 from nextdue.cli.progress import make_progress
 from nextdue.cli.render import clean
-from nextdue.cli.times import relative, shown, span
+from nextdue.cli.times import relative, shown
+from nextdue.clock import span
 from nextdue.errors import BadDefinition
 from nextdue.service import Service
 from nextdue.sqlite import inspect
@@ -29,6 +30,7 @@ def worker(args: argparse.Namespace) -> int:
         args.concurrency,
         loop=args.loop,
         processes=args.processes,
+        tasks_per_process=args.tasks_per_process,
         queues=queues,
         grace=_grace(args.grace),
         once=args.once,
@@ -57,7 +59,8 @@ def summary(totals: Mapping[str, int]) -> str:
     '3 done, 0 failed, 0 dead, 0 released, 1 lost'
     """
     always = [f"{totals.get(word, 0)} {word}" for word in ("done", "failed", "dead", "released")]
-    also = [f"{totals[word]} {word}" for word in ("snoozed", "held", "lost") if totals.get(word)]
+    sometimes = ("snoozed", "held", "cancelled", "expired", "lost")
+    also = [f"{totals[word]} {word}" for word in sometimes if totals.get(word)]
     return ", ".join(always + also)
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -193,6 +193,12 @@ class Context:
         delay = None if again is None or isinstance(again, datetime) else duration_ms(again, "finish's again")
         keeps = self._keeps
         self._refuse_if_lost("nothing was written")
+        try:
+            text = keeps.signature.result_text(result) if keeps else None
+        except BadArguments as exc:
+            if result is not None:
+                raise
+            raise BadArguments(f"{exc}; what the function is to return is given by finish(result=...)") from None
         if self._desk is None:
             raise BadTransaction(f"{self.name} #{self.id}: finish() needs a store, and this executor was given none")
         return self._desk.finish(
@@ -200,7 +206,7 @@ class Context:
             tx,
             tell=self._tell_finish,
             begun_ns=self._begun_ns,
-            result=keeps.signature.result_text(result) if keeps else None,
+            result=text,
             result_ms=keeps.options.keep_result_ms if keeps else None,
             again=(delay, due),
         )
@@ -251,6 +257,17 @@ class Context:
         """What it last said, as JSON [done, total, note], once; None if nothing new."""
         said, self._said = self._said, None
         return said
+
+
+def first_limit_ms(contexts: Iterable[Context]) -> int | None:
+    """Milliseconds until the first time limit among these passes, if any has one."""
+    nearest = min((context.ends_at for context in contexts if context.ends_at is not None), default=None)
+    return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
+
+
+def all_progress(contexts: Iterable[tuple[Claim, Context]]) -> list[tuple[Claim, str]]:
+    """What these have said of themselves since they were last asked."""
+    return [(claim, said) for claim, context in contexts if (said := context.take_progress()) is not None]
 
 
 def call(definition: Definition, claim: Claim, context: Context) -> Ending:

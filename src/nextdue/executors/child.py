@@ -30,6 +30,7 @@ from nextdue.executors.wire import (
     Ready,
     Run,
     Said,
+    Settles,
     Setup,
     TakenBack,
     ToChild,
@@ -148,7 +149,10 @@ class Child:
             if not poll.poll(SAY_EVERY_MS if self._busy or self._inbox else None):
                 self._pass_on()
                 continue
-            data = self._connection.recv(1 << 16)
+            try:
+                data = self._connection.recv(1 << 16)
+            except OSError:  # reset: the worker was killed before it read what this child last said
+                data = b""
             if not data:
                 self._end()
                 return
@@ -200,6 +204,11 @@ class _Context(Context):
     def extend(self, more: Duration) -> None:
         super().extend(more)
         self._child.tell(Extended(self._claim.id, self._claim.token, duration_ms(more, "extend's time")))
+
+    def _tell_finish(self, state: str | None) -> None:
+        super()._tell_finish(state)
+        # Before the commit too: from then on the row isn't held any more, and the worker must not take that for a loss.
+        self._child.tell(Settles(self._claim.id, self._claim.token, state in ("open", "settled")))
 
 
 def main() -> None:

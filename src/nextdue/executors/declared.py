@@ -58,6 +58,11 @@ def remember(application: Application) -> None:
     _applications.add(application)
 
 
+def applications() -> list[Application]:
+    """Those that were made and are still there."""
+    return list(_applications)
+
+
 def become_child() -> None:
     """From now on this process only runs the tasks that its parent sends."""
     _child.append(True)

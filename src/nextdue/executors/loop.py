@@ -20,6 +20,8 @@ from nextdue.executors.call import (
     Definition,
     Desk,
     Unfit,
+    all_progress,
+    first_limit_ms,
     indescribable,
     invoke,
     raised,
@@ -117,9 +119,7 @@ class LoopExecutor:
         self._hand_over()
         if not self._limited:
             return None
-        ends = [run.context.ends_at for run in list(self._running.values())]
-        nearest = min((end for end in ends if end is not None), default=None)
-        return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
+        return first_limit_ms([run.context for run in list(self._running.values())])
 
     def cancel(self, claim: Claim) -> None:
         if self._waiting.pop(claim, None) is not None:  # whoever takes it from the queue passes it by
@@ -131,8 +131,7 @@ class LoopExecutor:
             self._call(self._interrupt, run)
 
     def progress(self) -> list[tuple[Claim, str]]:
-        said = ((claim, run.context.take_progress()) for claim, run in list(self._running.items()))
-        return [(claim, text) for claim, text in said if text is not None]
+        return all_progress([(claim, run.context) for claim, run in list(self._running.items())])
 
     def waiting(self, kind: str | None = None) -> int:
         return len(self._waiting)

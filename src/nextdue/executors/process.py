@@ -15,11 +15,10 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
-from nextdue.errors import BadDefinition
 from nextdue.executors import declared
 from nextdue.executors.call import Definition, Desk
 from nextdue.executors.offspring import Offspring
-from nextdue.executors.wire import Begun, Cancel, Ended, Extended, Ready, Said, Setup, ToWorker
+from nextdue.executors.wire import Begun, Cancel, Ended, Extended, Ready, Said, Settles, Setup, ToWorker
 from nextdue.records import Claim, Ending
 from nextdue.task import failure_message
 
@@ -53,8 +52,6 @@ class ProcessExecutor:
         keep_open: Callable[[], Sequence[int]] = tuple,
         max_tasks: int | None = None,
     ) -> None:
-        if max_tasks is not None and (type(max_tasks) is not int or max_tasks < 1):
-            raise BadDefinition(f"max_tasks must be a whole number from 1, or None, not {max_tasks!r}")
         self._size, self._definitions, self._wake = size, definitions, wake
         self._keep_open, self._max_tasks = keep_open, max_tasks
         self._homes, self._databases = declared.homes(definitions), declared.databases(definitions)
@@ -66,6 +63,8 @@ class ProcessExecutor:
         self._said: dict[Claim, str] = {}
         self._cancelling: set[Claim] = set()
         self._dropped: set[Claim] = set()
+        self._settling: set[Claim] = set()
+        """Those that settle themselves just now, or have done so and go on."""
         self._failures = 0
         self._spawn_at = 0.0
         self._closed = False
@@ -128,8 +127,8 @@ class ProcessExecutor:
         return claims
 
     def settled(self, claim: Claim) -> bool:
-        """Not known here: a child that goes on for long after finish() is ended, its work being done."""
-        return False
+        self._listen()
+        return claim in self._settling
 
     def lose(self, claim: Claim) -> None:
         """Others may run the task from now on, so it is killed; this returns when it is dead."""
@@ -284,6 +283,8 @@ class ProcessExecutor:
             case Extended():
                 if child.ends_at is not None:
                     child.ends_at = max(child.ends_at, time.monotonic() + message.ms / 1000)
+            case Settles():
+                (self._settling.add if message.settles else self._settling.discard)(claim)
             case Ended():
                 child.assigned.popleft()
                 self._end(message.ending(claim))
@@ -304,6 +305,7 @@ class ProcessExecutor:
 
     def _end(self, ending: Ending) -> None:
         self._cancelling.discard(ending.claim)
+        self._settling.discard(ending.claim)
         self._said.pop(ending.claim, None)
         if ending.claim in self._dropped:
             self._dropped.discard(ending.claim)

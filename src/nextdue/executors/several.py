@@ -30,6 +30,7 @@ class SeveralExecutors:
         desk: Desk | None = None,
         *,
         keep_open: Callable[[], Sequence[int]] = tuple,
+        tasks_per_process: int | None = None,
     ) -> None:
         """`keep_open` tells the descriptors that child processes hold as long as they live: their worker's lock."""
         used = {definition.options.run_in for definition in definitions.values()}
@@ -39,7 +40,7 @@ class SeveralExecutors:
         for kind, size in self.sizes.items():
             module, name = MAKERS[kind]
             own = {name: d for name, d in definitions.items() if d.options.run_in == kind}
-            more = {"keep_open": keep_open} if kind == "process" else {}
+            more = {"keep_open": keep_open, "max_tasks": tasks_per_process} if kind == "process" else {}
             executor = self._executors[kind] = getattr(import_module(module), name)(size, own, wake, desk, **more)
             self._of.update(dict.fromkeys(own, executor))
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
-from nextdue.executors.call import Context, Definition, Desk, call
+from nextdue.executors.call import Context, Definition, Desk, all_progress, call, first_limit_ms
 from nextdue.records import Claim, Ending
 
 
@@ -53,9 +53,7 @@ class ThreadExecutor:
     def limit_ms(self) -> int | None:
         if not self._limited:
             return None
-        ends = [context.ends_at for context in list(self._contexts.values())]
-        nearest = min((end for end in ends if end is not None), default=None)
-        return None if nearest is None else max(0, int((nearest - time.monotonic()) * 1000) + 1)
+        return first_limit_ms(list(self._contexts.values()))
 
     def cancel(self, claim: Claim) -> None:
         if self._take(claim):
@@ -65,8 +63,7 @@ class ThreadExecutor:
             context.ask_to_stop()
 
     def progress(self) -> list[tuple[Claim, str]]:
-        said = ((claim, context.take_progress()) for claim, context in list(self._contexts.items()))
-        return [(claim, text) for claim, text in said if text is not None]
+        return all_progress(list(self._contexts.items()))
 
     def waiting(self, kind: str | None = None) -> int:
         return len(self._waiting)
@@ -96,7 +93,7 @@ class ThreadExecutor:
             self._queue.put(None)
 
     def _take(self, claim: Claim) -> bool:
-        """Take it from those that wait; False if somebody did so before."""
+        """Whoever takes a claim out of `_waiting` owns it: to run it, or to give it back. False: somebody else does."""
         try:
             self._waiting.remove(claim)
         except KeyError:

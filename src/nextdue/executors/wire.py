@@ -3,12 +3,12 @@
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from nextdue.executors.declared import Home
-from nextdue.records import Claim, Ending
+from nextdue.records import Claim, Ending, Kind
 
 M = TypeVar("M")
 
@@ -58,7 +58,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="is", omit_defau
 
     id: int
     token: int
-    kind: Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
+    kind: Kind
     ran_ms: int | None = None
     delay_ms: int | None = None
     reason: str | None = None
@@ -86,10 +86,18 @@ class Extended(msgspec.Struct, frozen=True, tag="extended", tag_field="is"):
     ms: int
 
 
+class Settles(msgspec.Struct, frozen=True, tag="settles", tag_field="is"):
+    """The running task is about to settle itself, or did; or (not `settles`) it doesn't, for now."""
+
+    id: int
+    token: int
+    settles: bool
+
+
 PERMIT = struct.Struct("=Q")
 """A permit to start the claim of this number, in a pipe that both sides read: whoever reads it has the claim."""
 ToChild = Setup | Run | TakenBack | Cancel
-ToWorker = Ready | Begun | Ended | Said | Extended
+ToWorker = Ready | Begun | Ended | Said | Extended | Settles
 
 _encoder = msgspec.json.Encoder()
 

@@ -60,6 +60,12 @@ class Bell:
         os.close(self._fd)
 
 
+def ring(database: Path) -> None:
+    """Make every idle worker of this file look again, for those who ring once."""
+    with contextlib.closing(Bell(database)) as bell:
+        bell.ring()
+
+
 def make_alarm(
     database: Path,
     quiet: Callable[[], bool],
@@ -72,7 +78,7 @@ def make_alarm(
     `pause_s` are the shortest and longest pause between two looks while others keep committing.
     """
     linux = sys.platform == "linux"
-    return LinuxAlarm(database, quiet, check_file, pause_s) if linux else PlainAlarm(database, check_file)
+    return LinuxAlarm(database, quiet, check_file, pause_s) if linux else PlainAlarm(check_file)
 
 
 class LinuxAlarm:
@@ -232,8 +238,8 @@ class LinuxAlarm:
 class PlainAlarm:
     """ports.Alarm where files can't be watched: looks every second."""
 
-    def __init__(self, database: Path, check_file: Callable[[], None]) -> None:
-        self._bell, self._check_file = Bell(database), check_file
+    def __init__(self, check_file: Callable[[], None]) -> None:
+        self._check_file = check_file
         self._changed = threading.Condition()
         self._called = False
 
@@ -262,4 +268,4 @@ class PlainAlarm:
                     return Woken.CALLED
 
     def close(self) -> None:
-        self._bell.close()
+        """It holds nothing."""

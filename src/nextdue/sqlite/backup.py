@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from nextdue import effects
 from nextdue.errors import BadDefinition, NotAStore, StoreError, StoreFull, StoreReadOnly
 from nextdue.sqlite import files, forks, inspect
 from nextdue.sqlite.database import Database
+from nextdue.statements import load
 
 PAGES = 1000
 """Pages of one step, some 5 ms: between two steps signals are seen and forks may happen."""
@@ -63,7 +63,7 @@ def _checked(source: Path, path: str | os.PathLike[str], overwrite: bool) -> Pat
     if target.is_dir():
         raise BadDefinition(f"{target} is a directory; give the path of a file in it, like {target / source.name}")
     real = Path(os.path.realpath(source))
-    ours = [real, *(files.beside(real, suffix) for suffix in ("-wal", "-shm", "-wake", "-owner", "-workers"))]
+    ours = [real, *(files.beside(real, suffix) for suffix in ("-wal", "-shm", *files.OURS))]
     if target in ours or (files.identity(target) or 0) == files.identity(source):
         raise BadDefinition(f"{target} belongs to the file that is backed up; give the backup another path")
     if target.exists():
@@ -88,8 +88,7 @@ def _refuse_open(path: Path) -> None:
 @contextlib.contextmanager
 def appearing(target: Path, mode: int) -> Iterator[Path]:
     """A new file that takes the name `target` when the block ends well, on disk; else it is removed."""
-    # Cut as in effects.replace: a name of the greatest length has room for the rest.
-    fresh = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    fresh = effects.temporary_beside(target)
     try:
         files.create(fresh)
         yield fresh
@@ -149,13 +148,18 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.sql: dict[str, str] = {}
+        self._sql: dict[str, str] = {}
         self.connection = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, isolation_level=None)
         self.connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
 
+    def bring(self, page: str) -> bool:
+        """Have the statements of this page at hand."""
+        self._sql = load("nextdue.sqlite", page)
+        return True
+
     def rows(self, name: str, params: Any) -> list[Any]:
         """All rows of a statement."""
-        return self.connection.execute(self.sql[name], params).fetchall()
+        return self.connection.execute(self._sql[name], params).fetchall()
 
 
 def refuse_unsound(fresh: Path, source: Path, *, between: Callable[[], None]) -> None:

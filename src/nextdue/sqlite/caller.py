@@ -45,6 +45,8 @@ class Caller:
         self.path, self._make = path, make
         self.declared: Mapping[str, Declared] = {}
         """The tasks that this program knows, by their names and former names."""
+        self.stored = 0
+        """How many tasks this object has stored."""
         self._begin()
         _callers.add(self)
 
@@ -107,6 +109,7 @@ class Caller:
         """Store many tasks that differ in their arguments only."""
         with self.use() as store:
             ids, ring = store.put_many(like, calls, count)
+            self.stored += count
             if ring:
                 self._ring()
         return ids
@@ -166,6 +169,7 @@ class Caller:
     def _commit(self, puts: Sequence[Put]) -> list[Stored]:
         store = self._store or self._opened()
         stored, ring = store.put(puts)
+        self.stored += sum(one.created for one in stored)
         if ring:
             self._ring()
         return stored

@@ -1,17 +1,20 @@
--- The verbs of those who put tasks. The words in braces are explained in statements.sql.
+-- The verbs of those who put tasks. The words in braces are explained in words.sql, those of one put below.
+-- A delay counts from now, which is cut to ms: + 1, or it would be early.
+-- :define wanted min(coalesce(:due, {instant} + :delay + (:delay > 0)), {max})
+-- :define expiry min(coalesce(:expires, {instant} + :expires_in), {max})
+-- :define lane (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0)
 
 -- :name lane_add
 INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone) VALUES (:queue, :name, :priority, 0)
 
 -- Some tasks, each as [queue, name, priority, due, delay, expires, expires_in, grp, args]. A lane that isn't there is
 -- NULL, which the table refuses; then lane_add makes it. No process remembers lanes, for the file may be restored.
--- A delay counts from now, which is cut to ms: + 1, or it would be early.
 -- :name put
 INSERT INTO nextdue_task(lane, name, due, args, remember, created, expires, grp)
 SELECT l.id, r.name,
-  min(coalesce(r.due, coalesce(:now, {clock}) + r.delay + (r.delay > 0)), {max}),
-  r.args, 0, coalesce(:now, {clock}),
-  min(coalesce(r.expires, coalesce(:now, {clock}) + r.expires_in), {max}), r.grp
+  min(coalesce(r.due, {instant} + r.delay + (r.delay > 0)), {max}),
+  r.args, 0, {instant},
+  min(coalesce(r.expires, {instant} + r.expires_in), {max}), r.grp
 FROM (
   SELECT value ->> 0 AS queue, value ->> 1 AS name, value ->> 2 AS priority, value ->> 3 AS due, value ->> 4 AS delay,
     value ->> 5 AS expires, value ->> 6 AS expires_in, value ->> 7 AS grp, value -> 8 AS args
@@ -23,11 +26,7 @@ LEFT JOIN nextdue_lane l ON l.queue = r.queue AND l.name = r.name AND l.priority
 -- lane, so the others leave `remember` NULL, by which the bell knows them.
 -- :name put_many
 INSERT INTO nextdue_task(lane, name, due, args, remember, created, expires, grp)
-SELECT
-  (SELECT id FROM nextdue_lane WHERE queue = :queue AND name = :name AND priority = :priority AND alone = 0), :name,
-  min(coalesce(:due, coalesce(:now, {clock}) + :delay + (:delay > 0)), {max}),
-  value, CASE WHEN key = 0 THEN 0 END, coalesce(:now, {clock}),
-  min(coalesce(:expires, coalesce(:now, {clock}) + :expires_in), {max}), :grp
+SELECT {lane}, :name, {wanted}, value, CASE WHEN key = 0 THEN 0 END, {instant}, {expiry}, :grp
 FROM json_each(:calls)
 
 -- :name bell
@@ -53,11 +52,8 @@ CREATE TEMP TABLE nextdue_kept(
 CREATE TEMP VIEW nextdue_next AS SELECT NULL AS id;
 CREATE TEMP TRIGGER nextdue_next_do INSTEAD OF INSERT ON nextdue_next
 BEGIN
-  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
-    SELECT b.id FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name CROSS JOIN nextdue_task b ON b.id = (
-      SELECT n.id FROM nextdue_task n
-      WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
-      ORDER BY n.wished, n.id LIMIT 1)
+  UPDATE nextdue_task SET {unblocked} WHERE id IN (
+    SELECT {first_blocked} FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.name = t.name
     WHERE t.id = NEW.id AND t.due IS NOT NULL AND t.token IS NULL AND t.grp IS NOT NULL);
 END;
 CREATE TEMP VIEW nextdue_put AS
@@ -72,12 +68,10 @@ BEGIN
       min(coalesce(NEW.expires, n.now + NEW.expires_in), {max}),
       t.id,
       CASE
-        WHEN t.token IS NOT NULL THEN 'running'
-        WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting'
         WHEN t.rest IN ('dead', 'cancelled') THEN 'over'
         -- A tombstone guards against the same task twice; who asks for a change or for another run has a reason.
         WHEN t.rest = 'done' AND (t.gone_at <= n.now OR NEW.mode NOT IN ('ignore', 'reject')) THEN 'over'
-        ELSE t.rest END
+        ELSE {state} END
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n LEFT JOIN nextdue_task t ON t.name = NEW.name AND t.key = NEW.key;
   INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, expires, grp)
     SELECT k.lane, NEW.name, k.due, NEW.key, NEW.args, NEW.remember, k.now, min(k.now + NEW.latest, {max}), k.expires, NEW.grp
@@ -88,26 +82,33 @@ BEGIN
     again_due = NULL, again_args = NULL, latest = min(k.now + NEW.latest, {max}), expires = k.expires, grp = NEW.grp
   FROM nextdue_kept k WHERE k.before = 'over' AND nextdue_task.id = k.id;
   -- One that waits: what it does is the newest wish; when, by the mode. Set aside by a limit, it has a wish instead of a due.
-  -- A next life that was asked for before, while it ran, is this one now.
-  INSERT INTO nextdue_next SELECT k.id FROM nextdue_kept k WHERE k.before = 'waiting' AND NEW.mode IN ('replace', 'extend');
+  -- A next life that was asked for before, while it ran, is this one now. A slot of its rate is kept unless it is put off.
+  -- Who leaves its group leaves its place there, set aside or not.
+  INSERT INTO nextdue_next SELECT k.id FROM nextdue_kept k CROSS JOIN nextdue_task t ON t.id = k.id
+    WHERE k.before = 'waiting'
+      AND (NEW.mode IN ('replace', 'extend') OR (NEW.mode = 'earliest' AND t.grp IS NOT NEW.grp));
   UPDATE nextdue_task SET
-    due = CASE WHEN nextdue_task.due IS NOT NULL THEN k.at END,
-    wished = CASE WHEN nextdue_task.due IS NULL THEN k.at END,
+    due = CASE WHEN nextdue_task.due IS NOT NULL OR k.moves THEN k.at END,
+    rest = CASE WHEN NOT k.moves THEN rest END,
+    wished = CASE WHEN nextdue_task.due IS NULL AND NOT k.moves THEN k.at END,
+    grp = NEW.grp,
     lane = CASE WHEN NEW.mode = 'replace' THEN k.lane ELSE nextdue_task.lane END,
     args = NEW.args, expires = k.expires, again_due = NULL, again_args = NULL,
     attempts = CASE WHEN NEW.mode = 'replace' THEN 0 ELSE attempts END,
     scheduled_for = CASE WHEN NEW.mode = 'replace' THEN NULL ELSE scheduled_for END
   FROM (
-    SELECT k.*, CASE NEW.mode
-      WHEN 'replace' THEN k.due
-      WHEN 'earliest' THEN min(k.due, coalesce(t.due, t.wished))
+    SELECT k.*, t.grp IS NOT NEW.grp AS moves, CASE
+      WHEN k.due < t.due AND t.grp IS NEW.grp AND EXISTS (
+        SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = t.grp AND t.due > k.now AND t.due <= r.tail) THEN t.due
+      WHEN NEW.mode = 'replace' THEN k.due
+      WHEN NEW.mode = 'earliest' THEN min(k.due, coalesce(t.due, t.wished))
       ELSE min(max(k.due, coalesce(t.due, t.wished)), max(coalesce(t.latest, {max}), coalesce(t.due, t.wished))) END AS at
     FROM nextdue_kept k CROSS JOIN nextdue_task t ON t.id = k.id) k
   WHERE k.before = 'waiting' AND NEW.mode IN ('replace', 'earliest', 'extend') AND nextdue_task.id = k.id;
   -- One that runs has read its arguments: the wish is for its next life, which begins when this attempt is settled.
   UPDATE nextdue_task SET
     latest = CASE WHEN again_due IS NULL THEN min(k.now + NEW.latest, {max}) ELSE latest END,
-    again_args = NEW.args, expires = k.expires,
+    again_args = NEW.args, expires = k.expires, again_grp = NEW.grp,
     again_due = CASE NEW.mode
       WHEN 'replace' THEN k.due
       WHEN 'extend' THEN min(max(k.due, coalesce(again_due, k.due)),
@@ -146,7 +147,7 @@ VALUES (:now, :queue, :name, :priority, :due, :delay, :key, :remember, :args, :m
 
 -- A run on demand: its key is that of all of them and the number of the period in which it is wished, at whose end it is
 -- due; but no period whose run was begun, for that may have read what the wish is about before it was there.
--- :define number (SELECT max( coalesce(:due, coalesce(:now, {clock}) + :delay) / :period, coalesce((SELECT max(CAST(substr(t.key, length(:key) + 2) AS INTEGER)) FROM nextdue_task t WHERE t.name = :name AND t.key > :key || '/' AND t.key < :key || '0' AND t.claims > 0), -1) + 1))
+-- :define number (SELECT max( coalesce(:due, {instant} + :delay) / :period, coalesce((SELECT max(CAST(substr(t.key, length(:key) + 2) AS INTEGER)) FROM nextdue_task t WHERE t.name = :name AND t.key > :key || '/' AND t.key < :key || '0' AND t.claims > 0), -1) + 1))
 -- :name put_on_demand
 INSERT INTO nextdue_put(now, queue, name, priority, due, delay, key, remember, args, mode, latest, expires, expires_in, grp)
 SELECT :now, :queue, :name, :priority, min((n.number + 1) * :period, {max}), 0, :key || '/' || n.number, :remember, :args, 'ignore',

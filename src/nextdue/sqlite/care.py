@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from nextdue.sqlite.alarm import Bell
+from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
 PAGE = "care.sql"
 BATCH = 1_000
@@ -78,12 +77,14 @@ class Sight(NamedTuple):
     queue_paused: int | None = None
     """Since when its queue is paused."""
     name_paused: int | None = None
+    rated: int = 0
+    """1: its rate allows no earlier start than its due."""
 
 
 def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     """The tasks that this verb would change. Holds no lock, and little memory."""
     found = Matched()
-    for task in _pages(store.database, chosen, verb):
+    for task in _pages(store, chosen, verb):
         found.ids.append(task.id)
         found.counts[task.name, task.state] += 1
     if verb == "purge" and chosen.before is not None and chosen.queue is None:
@@ -94,14 +95,15 @@ def match(store: SqliteStore, verb: Verb, chosen: Chosen) -> Matched:
     return found
 
 
-def _pages(database: Database, chosen: Chosen, verb: Verb) -> Iterator[Found]:
+def _pages(store: SqliteStore, chosen: Chosen, verb: Verb) -> Iterator[Found]:
     name = "care_page"
     if chosen.key is not None:
         name = "care_page_key"
     elif chosen.state in ("dead", "held"):
         name = "care_page_rest"
     after, after_name = 0, ""
-    while page := _rows(database, name, chosen, verb=verb, after=after, after_name=after_name, limit=READ):
+    more = {"verb": verb, "limit": READ, **store.clock()}
+    while page := _rows(store.database, name, chosen, after=after, after_name=after_name, **more):
         yield from map(Found._make, page)
         after, after_name = page[-1][:2]
 
@@ -115,7 +117,7 @@ def apply(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen = E
     for start in range(0, len(ids), BATCH):
         done += _batch(store, verb, ids[start : start + BATCH], chosen)
     if verb != "purge" and ids:
-        ring(store)
+        ring(store.database.path)  # a row at rest is due, whatever else is due before it
     return done
 
 
@@ -137,7 +139,7 @@ def _batch(store: SqliteStore, verb: Verb, ids: Sequence[int], chosen: Chosen) -
     if verb != "cancel":
         return _write(store, f"care_{verb}", ids, chosen)
     _prepare(store.database)
-    store.database.temporary("care_cared_clear", {})
+    store.database.run("care_cared_clear", {})
     _write(store, "care_cancel", ids, chosen, keep_rows=store.keep_rows)
     cancelled, asked = store.database.read("care_cared", {})
     return int(cancelled + asked)
@@ -147,15 +149,6 @@ def _write(store: SqliteStore, name: str, ids: Sequence[int], chosen: Chosen, **
     _prepare(store.database)
     params = {**chosen.params(), "ids": json.dumps(list(ids)), **more, **store.clock()}
     return store.database.write(name, params).rowcount
-
-
-def ring(store: SqliteStore) -> None:
-    """Make every idle worker look again: a row at rest is due, whatever else is due before it."""
-    bell = Bell(store.database.path)
-    try:
-        bell.ring()
-    finally:
-        bell.close()
 
 
 def listed(
@@ -177,7 +170,8 @@ def listed(
         statements.append(("care_finished", chosen))  # which doesn't know of queues
     for name, only in statements:
         if len(found) < limit:
-            rows = _rows(store.database, name, only, limit=limit, verb=None, after=0, after_name="")
+            every = {"limit": limit, "verb": None, "after": 0, "after_name": "", **store.clock()}
+            rows = _rows(store.database, name, only, **every)
             found.update((row[0], Found(*row)) for row in rows if row[0] not in found)
     return list(found.values())[:limit]
 
@@ -204,7 +198,7 @@ def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
 
 def sight(store: SqliteStore, id: int) -> Sight:
     """What only people want to know of this row; nothing of one that is gone."""
-    rows = _rows(store.database, "care_sight", EVERYTHING, id=id)
+    rows = _rows(store.database, "care_sight", EVERYTHING, id=id, **store.clock())
     return Sight(*rows[0]) if rows else Sight()
 
 
@@ -215,6 +209,5 @@ def _rows(database: Database, name: str, chosen: Chosen, **more: Any) -> list[An
 
 def _prepare(database: Database) -> None:
     """Bring the page, and what a cancellation is counted by, to this connection."""
-    if "care_page" not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
+    if database.bring(PAGE):
         database.script("care_cancel_setup")

@@ -34,7 +34,7 @@ WAL_BYTES = 4 << 20
 """The size at which the WAL is moved into the database."""
 LOOK_EVERY = 8
 PAGES = ("statements.sql", "caller.sql", "worker.sql")
-"""The SQL of the store."""
+"""The SQL of the store; other pages are brought when they are needed."""
 
 Params = Mapping[str, Any]
 
@@ -70,6 +70,7 @@ class Database:
         self.path = path
         self.wal = files.beside(path, "-wal")
         self.sql = load("nextdue.sqlite", *PAGES)
+        self._pages: set[str] = set()
         self.waited: Callable[[float], None] = lambda ms: None
         self._pid = os.getpid()
         self._full: bool | None = None
@@ -168,13 +169,21 @@ class Database:
         """Whether it was opened here, and not before a fork."""
         return self._pid == os.getpid()
 
+    def bring(self, page: str) -> bool:
+        """Have the statements of one more page at hand; whether it is new here, so that its setup is yet to be run."""
+        if page in self._pages:
+            return False
+        self._pages.add(page)
+        self.sql = {**self.sql, **load("nextdue.sqlite", page)}
+        return True
+
     def script(self, name: str) -> None:
         """Run statements that touch only this connection's temporary objects."""
         with self.using:
             self.connection.executescript(self.sql[name])
 
-    def temporary(self, name: str, params: Params) -> None:
-        """Run one statement that writes only temporary tables."""
+    def run(self, name: str, params: Params) -> None:
+        """Run one statement that needs no lock of its own: on temporary tables, or within transaction()."""
         self._refuse_fork()
         self._patiently(self.sql[name], params)
 
@@ -203,7 +212,7 @@ class Database:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as exc:
-                if _is_busy(exc):
+                if is_busy(exc):
                     return False
                 raise self._translated(exc) from exc
             finally:
@@ -245,7 +254,7 @@ class Database:
                 (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 break
             except sqlite3.Error as exc:
-                if _is_busy(exc) and time.monotonic() - begun < WAIT_S:
+                if is_busy(exc) and time.monotonic() - begun < WAIT_S:
                     time.sleep(RETRY_S * 10)
                     continue
                 connection.close()
@@ -270,7 +279,7 @@ class Database:
                     return self.connection.execute(statement, given)
             except sqlite3.Error as exc:
                 begun = begun or time.monotonic()
-                if not _is_busy(exc) or time.monotonic() - begun > WAIT_S:
+                if not is_busy(exc) or time.monotonic() - begun > WAIT_S:
                     raise self._translated(exc) from exc
                 time.sleep(RETRY_S)
                 self.waited((time.monotonic() - begun) * 1000)
@@ -321,7 +330,7 @@ class Database:
             if frames == moved:
                 self._wal_limit = WAL_BYTES
         except sqlite3.Error as exc:
-            if _is_busy(exc):
+            if is_busy(exc):
                 self._wal_limit = size - 1  # somebody writes; the next commit looks again
         except StoreError:
             return
@@ -361,5 +370,6 @@ class Database:
         return StoreError(f"{self.path}: {exc}")
 
 
-def _is_busy(exc: sqlite3.Error) -> bool:
+def is_busy(exc: sqlite3.Error) -> bool:
+    """Whether it only says that somebody else holds a lock."""
     return (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nextdue.errors import StoreError, StoreReadOnly, Unsupported
+from nextdue.errors import StoreError, StoreMissing, StoreReadOnly, Unsupported
 
 SHARED = frozenset(
     (
@@ -14,6 +14,8 @@ SHARED = frozenset(
     )
 )
 """File systems on which locks or shared memory are not coherent, so that WAL would corrupt the file."""
+OURS = ("-wake", "-owner", "-workers")
+"""What the files of ours beside the database are called; -wal and -shm are SQLite's."""
 LINUX = sys.platform.startswith("linux")
 FLEETING = frozenset({"tmpfs", "ramfs", "overlay"})
 """File systems whose content goes with a restart or the next deploy."""
@@ -41,12 +43,17 @@ def filesystem(path: Path) -> str:
     return found
 
 
+def is_shared(kind: str) -> bool:
+    """Whether SQLite's WAL isn't safe on this type of file system."""
+    return kind in SHARED or kind.startswith("fuse.")
+
+
 def refuse_shared(path: Path) -> None:
     """Raise Unsupported where SQLite's WAL isn't safe."""
     if sys.platform == "win32":
         raise Unsupported("nextdue doesn't run on Windows; in WSL, on WSL's own disk, it does")
     kind = filesystem(path)
-    if kind in SHARED or kind.startswith("fuse."):
+    if is_shared(kind):
         raise Unsupported(
             f"{path} lies on {kind}, where locks and shared memory are not coherent and SQLite's WAL would corrupt "
             "it; put the file on a local disk"
@@ -61,7 +68,7 @@ def create(path: Path) -> None:
         if path.is_dir():
             raise StoreError(f"{path} is a directory; give the path of a file in it") from None
     except FileNotFoundError:
-        raise StoreError(f"{path.parent} doesn't exist; make the directory first") from None
+        raise StoreMissing(f"{path.parent} doesn't exist; make the directory first") from None
     except PermissionError as exc:
         raise StoreReadOnly(f"{path} can't be created: {exc.strerror}") from None
     except (OSError, UnicodeError) as exc:

@@ -27,8 +27,6 @@ ALIVE = (1, 128)
 """The byte of the -shm that says that somebody uses it (UNIX_SHM_DMS in SQLite's os_unix.c)."""
 PATIENCE_MS = 1_000
 """How long a parent waits for its child to have the locks."""
-
-
 LONGEST_S = 5.0
 """How long a fork waits for a transaction of the user's to end. A child forked in its midst can't use the file."""
 

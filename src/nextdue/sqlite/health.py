@@ -1,12 +1,12 @@
 """Is all that is due being run? What monitoring asks, answered from the indexes in milliseconds."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
-from nextdue.sqlite import inspect
+from nextdue.sqlite import inspect, pauses
 from nextdue.sqlite.inspect import Life
+from nextdue.sqlite.pauses import Pause
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
 PAGE = "health.sql"
 MOST = 10_001
@@ -25,6 +25,8 @@ class Late(NamedTuple):
     """claimable: a worker should have taken them; else their queue or name is paused, or nobody declares the name."""
     alone: bool
     """They killed workers and are tried alone."""
+    served: bool | None
+    """Whether a worker that lives serves them; None: none lives, or one hasn't said."""
 
 
 class Health(NamedTuple):
@@ -40,8 +42,7 @@ class Health(NamedTuple):
     """The oldest first."""
     blocked: list[tuple[str, int, int]]
     """By name: since when, and how many, wait for their limit."""
-    pauses: list[tuple[str, str, int]]
-    """Queues and names: kind, word, since."""
+    pauses: list[Pause]
     dead: dict[str, int]
     held: dict[str, int]
     paused: dict[str, int]
@@ -59,28 +60,35 @@ class Health(NamedTuple):
 def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     """Look. `known` are the names that the application declares; None if it isn't given, then all may be known."""
     now, last_run, ever = _rows(store, "health_facts", **store.clock())[0]
-    pauses = [(kind, word, since) for kind, word, since in _rows(store, "health_pauses")]
-    stopped = {(kind, word) for kind, word, _ in pauses}
+    paused = pauses.paused(store.database)
+    stopped = {(kind, word) for kind, word, _ in paused}
     held = _rows(store, "health_held", most=MOST)
+    lives = inspect.lives(store.database)
     return Health(
         now=now,
-        lives=inspect.lives(store.database),
+        lives=lives,
         ever=bool(ever),
         last_run=last_run,
         late=[
-            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone))
+            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone), served(lives, name, queue))
             for name, queue, alone, first, count in _rows(store, "health_late", now=now, most=MOST)
         ],
         blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
-        pauses=pauses,
+        pauses=paused,
         dead={name: count for name, count in _rows(store, "health_dead", most=MOST) if count},
-        held={name: count for name, paused, count in held if not paused},
-        paused={name: count for name, paused, count in held if paused},
+        held={name: count for name, single, count in held if not single},
+        paused={name: count for name, single, count in held if single},
     )
 
 
+def served(lives: Sequence[Life], name: str, queue: str) -> bool | None:
+    """Whether a worker that lives serves this name and queue; None: none lives, or one hasn't said."""
+    said = {life.serves(name, queue) for life in lives if life.state == "alive"}
+    return True if True in said else None if None in said or not said else False
+
+
 def _why(
-    name: str, queue: str, stopped: set[tuple[str, str]], known: Collection[str] | None
+    name: str, queue: str, stopped: Collection[tuple[str, str]], known: Collection[str] | None
 ) -> Literal["claimable", "paused", "unknown"]:
     if ("queue", queue) in stopped or ("name", name) in stopped:
         return "paused"
@@ -88,7 +96,5 @@ def _why(
 
 
 def _rows(store: SqliteStore, name: str, **params: Any) -> list[Any]:
-    database = store.database
-    if name not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
-    return database.rows(name, params)
+    store.database.bring(PAGE)
+    return store.database.rows(name, params)

@@ -1,6 +1,5 @@
 -- Is all that is due being run? Each statement costs a few seeks for a lane, a name or a group, whatever the rows:
 -- monitoring asks every minute. Counts end at :most.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
 
 -- Lanes with something overdue: waiting, or running under a lease that is over.
 -- :name health_late
@@ -46,11 +45,8 @@ FROM groups g CROSS JOIN nextdue_task b ON b.id = (
   ORDER BY t.wished LIMIT 1)
 GROUP BY g.name ORDER BY g.name
 
--- :name health_pauses
-SELECT kind, word, since FROM nextdue_pause ORDER BY kind, word
-
 -- When a worker last ended a run, whether one ever lived, and the clock.
 -- :name health_facts
-SELECT coalesce(:now, {clock}),
+SELECT {instant},
   (SELECT ended FROM nextdue_run WHERE worker IS NOT NULL ORDER BY id DESC LIMIT 1),
   EXISTS (SELECT 1 FROM main.sqlite_sequence WHERE name = 'nextdue_worker' AND seq > 0)

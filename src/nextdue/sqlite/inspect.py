@@ -1,23 +1,19 @@
-"""Looking into the file without changing it: the fsck of the tables, what waits, who works; and the uninstaller."""
+"""Looking into the file without changing it: the fsck of the tables, what waits, who works."""
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import socket
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from nextdue.errors import StoreError
+import msgspec
+
 from nextdue.sqlite.database import Database
-from nextdue.sqlite.files import beside
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.migrate import VERSION, statements
-from nextdue.statements import load
 
 PAGE = "inspect.sql"
 FINDINGS = 50
@@ -28,7 +24,9 @@ _MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW|TRIGGER) (nextdue_\w+
 class Readable(Protocol):
     """What these functions need of a database."""
 
-    sql: dict[str, str]
+    def bring(self, page: str) -> bool:
+        """Have the statements of a page at hand."""
+        ...
 
     def rows(self, name: str, params: Mapping[str, Any]) -> list[Any]:
         """All rows of a statement."""
@@ -46,8 +44,7 @@ def objects() -> dict[str, str]:
 
 def rows(database: Readable, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
     """All rows of a statement of inspect.sql."""
-    if name not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
+    database.bring(PAGE)
     return database.rows(name, params or {})
 
 
@@ -99,7 +96,7 @@ def backlog(
     queues: Collection[str] | None = None,
 ) -> Backlog:
     """What waits of these names and in these queues (None: of all)."""
-    now = value(database, "inspect_now", {"now": now})
+    now = database.read("now", {"now": now})[0]
     waiting, running = Counter[str](), Counter[str]()
     overdue, oldest, nearest = 0, [], []
     for name, queue, count, late, first, coming, leased in rows(database, "backlog", {"now": now}):
@@ -117,7 +114,7 @@ def backlog(
 
 def names(database: Database) -> set[str]:
     """Every task name that this file has ever stored and still knows."""
-    return {name for (name,) in rows(database, "names_known")}
+    return {name for name, _ in rows(database, "lanes_known")}
 
 
 def queues(database: Database) -> set[str]:
@@ -136,6 +133,15 @@ class Life(NamedTuple):
     """How many tasks it holds."""
     state: Literal["alive", "dead", "unknown"]
     """By its lock; unknown where the lock's file is gone, so that only its leases speak."""
+    said: tuple[list[str], list[str] | None] | None = None
+    """The names and queues that it serves, None: all queues; None as a whole: it hasn't said yet."""
+
+    def serves(self, name: str, queue: str) -> bool | None:
+        """Whether it serves the tasks of this name and queue; None if it hasn't said yet."""
+        if self.said is None:
+            return None
+        names, queues = self.said
+        return name in names and (queues is None or queue in queues)
 
     def where(self) -> str:
         """Which process it is."""
@@ -146,15 +152,23 @@ def lives(database: Database) -> list[Life]:
     """The workers that the file knows, with whether they live."""
     locks = Lives(database.path)
     found = []
-    for id, started, host, pid, holds in rows(database, "workers_known"):
+    for id, started, host, pid, serves, holds in rows(database, "workers_known"):
         there = (locks.folder / str(id)).exists()
         state: Literal["alive", "dead", "unknown"]
         if there:
             state = "alive" if locks.alive(id) else "dead"
         else:
             state = "dead" if host == socket.gethostname() and not _is_running(pid) else "unknown"
-        found.append(Life(id, started, host, pid, holds, state))
+        found.append(Life(id, started, host, pid, holds, state, _serves(serves)))
     return found
+
+
+def _serves(text: str | None) -> tuple[list[str], list[str] | None] | None:
+    """As the worker wrote it; any program may have written something else."""
+    try:
+        return msgspec.json.decode(text or "null", type=tuple[list[str], list[str] | None] | None)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _is_running(pid: int) -> bool:
@@ -165,41 +179,3 @@ def _is_running(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def uninstall(database: Database) -> None:
-    """Drop our tables and views in one transaction, and remove our files beside the database.
-
-    Raises StoreError, with nothing dropped, while a worker lives or something of the user's leans on our tables.
-    """
-    rows(database, "inspect_now", {"now": None})
-    database.write("uninstall_begin", {})
-    try:
-        refuse_uninstall(database)
-        for name in ("tasks_view", "runs_view", "task", "run", "result", "pause", "rate", "lane", "worker", "meta"):
-            database.temporary(f"uninstall_{name}", {})
-        database.temporary("uninstall_commit", {})
-    except BaseException:
-        with contextlib.suppress(StoreError):
-            database.temporary("uninstall_rollback", {})
-        raise
-    for path in leftovers(database.path):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def refuse_uninstall(database: Database) -> None:
-    """Raise StoreError if somebody still needs the tables."""
-    for life in lives(database):
-        if life.state == "alive" or (life.state == "unknown" and life.holds):
-            raise StoreError(f"{life.where()} works on {database.path}; stop it first")
-    leaning = [f"{kind} {name}" for kind, name in rows(database, "user_triggers")]
-    if leaning:
-        raise StoreError(f"{', '.join(leaning)} of yours would break without nextdue's tables; drop it first")
-
-
-def leftovers(path: Path) -> list[Path]:
-    """The files of ours beside the database, those that exist. -wal and -shm are SQLite's."""
-    return [found for suffix in ("-wake", "-owner", "-workers") if (found := beside(path, suffix)).exists()]

@@ -1,10 +1,5 @@
--- Read-only inspection, and the end (uninstall): a second page of named statements. No statement here is run by a
--- worker between two tasks, so a full scan is allowed.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
--- :define max 253402300799999
-
--- :name inspect_now
-SELECT coalesce(:now, {clock})
+-- Looking into the file: nothing here changes it, and nothing is run by a worker between two tasks, so a full scan is
+-- allowed.
 
 -- What is due or leased, lane by lane: only the count reads more than one entry of the index, a million in 30 ms.
 -- :name backlog
@@ -19,21 +14,23 @@ FROM nextdue_lane l
 -- :name at_rest
 SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY name, rest ORDER BY name, rest
 
+-- Lanes stay for ever, so that nothing bigger need be asked.
 -- :name lanes_known
 SELECT DISTINCT name, queue FROM nextdue_lane ORDER BY name, queue
 
--- Lanes stay for ever, so that nothing bigger need be asked.
--- :name names_known
-SELECT DISTINCT name FROM nextdue_lane
-
 -- :name workers_known
-SELECT w.id, w.started, w.host, w.pid, (SELECT count(*) FROM nextdue_task t
+SELECT w.id, w.started, w.host, w.pid, w.serves, (SELECT count(*) FROM nextdue_task t
   WHERE t.token BETWEEN w.id << 32 AND (w.id << 32) + 4294967295)
 FROM nextdue_worker w ORDER BY w.id
 
 -- :name lane_of
 SELECT l.queue, l.name, l.priority, l.alone FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.id = t.lane
 WHERE t.id = :id
+
+-- Whether the due of a task is one of the slots that its rate has given away.
+-- :name slot_of
+SELECT r.name FROM nextdue_task t CROSS JOIN nextdue_rate r ON r.name = t.name AND r.grp = coalesce(t.grp, '')
+WHERE t.id = :id AND t.due BETWEEN r.free AND r.tail
 
 -- How many tasks of the same lane are due before this one. The index counts the running ones too.
 -- :name before_it
@@ -44,27 +41,17 @@ SELECT
    WHERE o.token IS NOT NULL AND +o.lane = t.lane AND (+o.due < t.due OR (+o.due = t.due AND o.id < t.id)))
 FROM nextdue_task t WHERE t.id = :id
 
+-- The latest instant among the newest rows; to look at all of them would take seconds beside millions.
 -- :name newest
-SELECT max((SELECT coalesce(max(created), 0) FROM nextdue_task), (SELECT coalesce(max(ended), 0) FROM nextdue_run))
+SELECT max(
+  (SELECT coalesce(max(created), 0) FROM (SELECT created FROM nextdue_task ORDER BY id DESC LIMIT 10000)),
+  (SELECT coalesce(max(ended), 0) FROM (SELECT ended FROM nextdue_run ORDER BY id DESC LIMIT 10000)))
 
 -- :name schema_found
 SELECT value FROM nextdue_meta WHERE name = 'schema'
 
 -- :name journal_mode
 PRAGMA journal_mode
-
--- :name user_triggers
-SELECT type, name FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name NOT LIKE 'nextdue\_%' ESCAPE '\'
-  AND type IN ('view', 'trigger') AND sql LIKE '%nextdue\_%' ESCAPE '\'
-UNION ALL
-SELECT type, name FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND tbl_name LIKE 'nextdue\_%' ESCAPE '\'
-  AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
-
--- :name others
-SELECT count(*) FROM main.sqlite_master
-WHERE name NOT LIKE 'nextdue\_%' ESCAPE '\' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
 
 -- check(): each finding as text. One pass over the table, not its indexes, which may be what is wrong.
 -- :name check_tasks
@@ -149,42 +136,3 @@ WHERE value NOT IN (SELECT name FROM main.sqlite_master)
 
 -- :name check_integrity
 SELECT :name || ': ' || integrity_check FROM pragma_integrity_check(:name) WHERE integrity_check <> 'ok' LIMIT :limit
-
--- :name uninstall_begin
-BEGIN IMMEDIATE
-
--- :name uninstall_tasks_view
-DROP VIEW IF EXISTS main.nextdue_tasks
-
--- :name uninstall_runs_view
-DROP VIEW IF EXISTS main.nextdue_runs
-
--- :name uninstall_task
-DROP TABLE IF EXISTS main.nextdue_task
-
--- :name uninstall_run
-DROP TABLE IF EXISTS main.nextdue_run
-
--- :name uninstall_pause
-DROP TABLE IF EXISTS main.nextdue_pause
-
--- :name uninstall_rate
-DROP TABLE IF EXISTS main.nextdue_rate
-
--- :name uninstall_result
-DROP TABLE IF EXISTS main.nextdue_result
-
--- :name uninstall_lane
-DROP TABLE IF EXISTS main.nextdue_lane
-
--- :name uninstall_worker
-DROP TABLE IF EXISTS main.nextdue_worker
-
--- :name uninstall_meta
-DROP TABLE IF EXISTS main.nextdue_meta
-
--- :name uninstall_commit
-COMMIT
-
--- :name uninstall_rollback
-ROLLBACK

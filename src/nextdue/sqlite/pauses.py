@@ -1,11 +1,10 @@
 """Pausing: queues, names and single tasks that nobody starts until they are resumed. What runs already goes on."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from nextdue.errors import UnknownTask
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
 PAGE = "pauses.sql"
 Kind = Literal["queue", "name"]
@@ -63,7 +62,7 @@ def resume_task(store: SqliteStore, id: int) -> bool:
     Raises UnknownTask if it has no row. Whoever calls rings afterwards.
     """
     database = _prepared(store.database)
-    done = database.write("resume_task", {"id": id, "now": store.now_ms()}).rowcount == 1
+    done = database.write("resume_task", {"id": id, **store.clock()}).rowcount == 1
     if not done:
         _is_paused(database, id)
     return done
@@ -72,7 +71,7 @@ def resume_task(store: SqliteStore, id: int) -> bool:
 def _change(store: SqliteStore, kind: Kind, word: str, *, stop: bool) -> bool:
     database = _prepared(store.database)
     before = database.connection.total_changes
-    database.write("pausing", {"kind": kind, "word": word, "stop": stop, "now": store.now_ms()})
+    database.write("pausing", {"kind": kind, "word": word, "stop": stop, **store.clock()})
     return database.connection.total_changes > before
 
 
@@ -85,8 +84,6 @@ def _is_paused(database: Database, id: int) -> bool:
 
 def _prepared(database: Database) -> Database:
     """The database with the statements of this page and its temporary objects."""
-    if "pausing" not in database.sql:
-        page: dict[str, Any] = load("nextdue.sqlite", PAGE)
-        database.sql = {**database.sql, **page}
+    if database.bring(PAGE):
         database.script("pauses_setup")
     return database

@@ -1,14 +1,13 @@
 -- Queues and names at rest, and single tasks. Each verb is one statement in autocommit; what several steps need is an
 -- INSERT into a temporary view. nextdue_meta's `pauses` counts the changes: a tick whose lanes were opened by another
 -- number claims nothing until it has opened them anew.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
 
 -- :name pauses_setup
 CREATE TEMP VIEW IF NOT EXISTS nextdue_pausing AS SELECT NULL AS now, NULL AS kind, NULL AS word, NULL AS stop;
 CREATE TEMP TRIGGER IF NOT EXISTS nextdue_pausing_do INSTEAD OF INSERT ON nextdue_pausing
 WHEN NEW.stop <> EXISTS (SELECT 1 FROM nextdue_pause p WHERE p.kind = NEW.kind AND p.word = NEW.word)
 BEGIN
-  INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1;
+  {count_pause};
   DELETE FROM nextdue_pause WHERE NOT NEW.stop AND kind = NEW.kind AND word = NEW.word;
   INSERT INTO nextdue_pause(kind, word, since) SELECT NEW.kind, NEW.word, coalesce(NEW.now, {clock}) WHERE NEW.stop;
 END
@@ -29,7 +28,7 @@ WHERE id = :id AND token IS NULL AND (due IS NOT NULL OR rest = 'blocked')
 
 -- :name resume_task
 UPDATE nextdue_task SET
-  due = max(coalesce(wished, 0), coalesce(:now, {clock})), wished = NULL, rest = NULL, reason = NULL
+  due = max(coalesce(wished, 0), {instant}), wished = NULL, rest = NULL, reason = NULL
 WHERE id = :id AND rest = 'held' AND reason = 'paused'
 
 -- For a task that isn't there by its id any more, or isn't waiting: what it is instead.

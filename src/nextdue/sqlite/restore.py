@@ -15,7 +15,7 @@ from urllib.parse import quote
 from nextdue import effects
 from nextdue.errors import BadDefinition, NotAStore, StoreBusy, StoreError, StoreMissing
 from nextdue.sqlite import backup, files, forks
-from nextdue.sqlite.database import Database
+from nextdue.sqlite.database import Database, is_busy
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.migrate import migrate, version
 from nextdue.sqlite.store import SqliteStore
@@ -63,19 +63,21 @@ def _copied(source: Path, fresh: Path, target: Path) -> None:
         raise StoreError(f"{source} can't be opened: {exc}") from exc
     try:
         backup.copy(connection, fresh, target, between=lambda: None)
+    except NotAStore:
+        raise NotAStore(f"the backup {source} is no SQLite database, or is damaged") from None
     finally:
         connection.close()
 
 
 def _prepared_copy(fresh: Path, source: Path) -> None:
     """Everything in the copy waits, under a new store id: a restored file hands out the same ids a second time."""
-    page = load("nextdue.sqlite", PAGE)
+    page = load("nextdue.sqlite", "statements.sql", PAGE)
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         if version(connection) == 0:
             raise NotAStore(f"{source} holds no tables of nextdue")
         migrate(connection, source, create=False)
-        (now,) = connection.execute(page["restore_now"]).fetchone()
+        (now,) = connection.execute(page["now"], {"now": None}).fetchone()
         connection.execute("BEGIN IMMEDIATE")
         for step in STEPS:
             connection.execute(page[f"restore_{step}"], {"now": now, "store": secrets.token_hex(8)})
@@ -107,7 +109,7 @@ def _nobody_else(target: Path) -> Iterator[bool]:
             connection.execute("BEGIN EXCLUSIVE")
             _refuse_others_file(connection, target)
         except sqlite3.Error as exc:
-            if (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if is_busy(exc):
                 raise _in_use(target) from None
             connection.close()
             with _alone_with_damaged(target):
@@ -198,11 +200,11 @@ class Held(NamedTuple):
 
 def held(database: Database) -> Held | None:
     """What waits for the release; None if the file isn't held."""
-    _with_page(database)
-    row = database.read("held", {})
+    database.bring(PAGE)
+    row = database.read("held_file", {})
     if row is None:
         return None
-    params = {"now": database.read("restore_now", {})[0], "since": row[0]}
+    params = {"now": database.read("now", {"now": None})[0], "since": row[0]}
     later, nearest = database.read("held_later", params)
     return Held(
         row[0],
@@ -216,7 +218,8 @@ def held(database: Database) -> Held | None:
 
 def held_queues(database: Database) -> list[str]:
     """The queues that a restore has paused until the release; [] if the file isn't held."""
-    row = _with_page(database).read("held", {})
+    database.bring(PAGE)
+    row = database.read("held_file", {})
     return [] if row is None else list(json.loads(row[1]))
 
 
@@ -225,16 +228,11 @@ def release(store: SqliteStore, over_ms: int = 0) -> None:
 
     Pauses that were in the backup stay.
     """
-    database = _with_page(store.database)
+    database = store.database
+    database.bring(PAGE)
     if over_ms:
         params = {"now": store.now_ms(), "window": over_ms, "piece": PIECE}
         while database.write("release_spread", params).rowcount:
             pass
     database.script("release_setup")
     database.write("release", {})
-
-
-def _with_page(database: Database) -> Database:
-    if "release" not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
-    return database

@@ -1,10 +1,6 @@
 -- What makes a backup the file again: the steps run in one transaction on the copy, before anybody else sees it.
 -- nextdue_meta's `restored` says, until it is released, that it came from a backup: [since, queues that it paused].
 -- `stores` are the ids of the store before each restore, as [id, last task]: keys derived from them stay the same.
--- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
-
--- :name restore_now
-SELECT {clock}
 
 -- What ran then was cut off: it will run again, perhaps a second time. What was to be cancelled is cancelled.
 -- :name restore_runs
@@ -54,11 +50,11 @@ INSERT OR IGNORE INTO nextdue_pause(kind, word, since)
 SELECT 'queue', value, :now FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored'))
 
 -- :name restore_count
-INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1
+{count_pause}
 
 -- Looking at a held file.
 
--- :name held
+-- :name held_file
 SELECT value ->> 0, value -> 1 FROM nextdue_meta WHERE name = 'restored'
 
 -- :name held_overdue
@@ -95,7 +91,7 @@ BEGIN
   DELETE FROM nextdue_pause WHERE kind = 'queue'
     AND word IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')));
   DELETE FROM nextdue_meta WHERE name = 'restored';
-  INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1;
+  {count_pause};
 END
 
 -- :name release

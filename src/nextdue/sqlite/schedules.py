@@ -10,9 +10,8 @@ from nextdue.records import Declared
 from nextdue.schedule import Plan
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 
-PAGES = ("statements.sql", "schedules.sql")
+PAGE = "schedules.sql"
 _json = msgspec.json.Encoder()
 
 
@@ -167,8 +166,6 @@ def _view(row: Any) -> ScheduleView:
 
 def _prepared(database: Database) -> Database:
     """The database with the statements of this page and its temporary objects."""
-    if "declare" not in database.sql:
-        page: dict[str, str] = load("nextdue.sqlite", *PAGES)
-        database.sql = {**database.sql, **{name: text for name, text in page.items() if name not in database.sql}}
+    if database.bring(PAGE):
         database.script("schedules_setup")
     return database

@@ -1,5 +1,5 @@
 -- Schedules: each a row in nextdue_schedule, and one in nextdue_task of the same name and key. The words in braces are
--- explained in statements.sql. Whatever moves a due is followed by a ring.
+-- explained in words.sql. Whatever moves a due is followed by a ring.
 
 -- :name schedules_setup
 CREATE TEMP VIEW IF NOT EXISTS nextdue_declare AS
@@ -53,7 +53,7 @@ END
 
 -- :name declare
 INSERT INTO nextdue_declare(now, name, key, queue, priority, args, plan, source, due, slot, remember)
-SELECT coalesce(:now, {clock}), value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+SELECT {instant}, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
   value ->> 8, {max}
 FROM json_each(:rows)
 
@@ -65,4 +65,4 @@ WHERE (:name IS NULL OR g.name = :name) AND (:key IS NULL OR g.key = :key)
 ORDER BY g.name, g.key
 
 -- :name scheduling
-INSERT INTO nextdue_scheduling(now, verb, name, key, due, slot) VALUES (coalesce(:now, {clock}), :verb, :name, :key, :due, :slot)
+INSERT INTO nextdue_scheduling(now, verb, name, key, due, slot) VALUES ({instant}, :verb, :name, :key, :due, :slot)

@@ -1,4 +1,4 @@
-"""The store on one SQLite file: every verb of ports.Store, each one statement of statements.sql."""
+"""The store on one SQLite file: each verb of ports.Store is a statement of caller.sql, worker.sql or statements.sql."""
 
 import os
 import socket
@@ -75,6 +75,7 @@ class SqliteStore:
         self.keep_rows, self.keep_ms = keep_rows, keep_ms
         self._now = now
         self._served: dict[str, str | None] = {}
+        self._worker = 0
         self._lanes = -1
         self._rung = 0
 
@@ -189,6 +190,7 @@ class SqliteStore:
         params = {"host": socket.gethostname(), "pid": os.getpid(), **self.clock()}
         worker = self.database.write("enlist", params).lastrowid or 0
         self.lives.begin(worker)
+        self._worker = worker
         return worker
 
     def resign(self, worker: int) -> None:
@@ -200,10 +202,12 @@ class SqliteStore:
             "names": _json.encode(names).decode(),
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
-        self.database.temporary("serve_limits", self._served)
+        self.database.run("serve_limits", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self.clock(), durable=False)
+        self.database.write("forget_rates", self._served | self.clock(), durable=False)
+        said = _json.encode((list(names), queues)).decode()
+        self.database.write("serves", {"worker": self._worker, "serves": said}, durable=False)
         self._cut_leases()
 
     def tick(self, request: TickRequest) -> TickAnswer:
@@ -226,7 +230,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, found, ring, stops = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, passed, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -239,7 +243,7 @@ class SqliteStore:
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
             ring=bool(ring),
-            found=found,
+            passed=bool(passed),
             stops=_proofs.decode(stops),
         )
 
@@ -283,8 +287,8 @@ class SqliteStore:
         return [(s.id, s.token) for s in settlements if (s.id, s.token) not in settled]
 
     def _open_lanes(self, lanes: int) -> None:
-        self.database.temporary("serve_clear", {})
-        self.database.temporary("serve", self._served)
+        self.database.run("serve_clear", {})
+        self.database.run("serve", self._served)
         self._lanes = lanes
 
     def _saw(self, now: int) -> bool:
@@ -306,25 +310,22 @@ class SqliteStore:
         return {"believed": due.believed_lease_ms(steady_ms), "expected": expected, **self.clock()}
 
     def clock(self) -> dict[str, int | None]:
-        """The instant that tests put in place of the clock, as a parameter of statements."""
+        """The parameter `now` of a statement: None outside tests, where the file's own clock speaks."""
         return {"now": self._now() if self._now else None}
 
     # looking
 
     def get(self, id: int) -> TaskView | None:
         self.database.check_file()
-        row = self.database.read("get", {"id": id}) or self.database.read("get_run", {"id": id})
-        return TaskView(*row) if row else None
+        for where in ("get", "get_run", "get_result"):
+            row = self.database.read(where, {"id": id})
+            if row is not None:
+                return TaskView(*row)
+        return None
 
     def by_key(self, name: str, key: str) -> TaskView | None:
         row = self.database.read("key_state", {"name": name, "key": key})
         return self.get(row[0]) if row else None
-
-    def find(
-        self, *, name: str | None = None, queue: str | None = None, state: str | None = None, limit: int = 100
-    ) -> list[TaskView]:
-        params = {"name": name, "queue": queue, "state": state, "limit": limit}
-        return [TaskView(*row) for row in self.database.rows("find", params)]
 
     def runs(self, *, task: int | None = None, limit: int = 100) -> list[RunView]:
         return [RunView(*row) for row in self.database.rows("runs", {"task": task, "limit": limit})]

@@ -238,8 +238,7 @@ def put(wire: Wire, put: Put, now: int | None) -> Stored:
         wire.execute(SQL["tx_revive"], {**params, "id": id})
         return Stored(id, True, "waiting")
     if before == "waiting" and put.mode in CHANGES:
-        if put.group is not None:
-            wire.execute(SQL["tx_follow"], {"id": id})
+        wire.execute(SQL["tx_follow"], {"id": id})
         wire.execute(SQL["tx_change"], {**params, "id": id})
     elif before == "running" and (put.mode in CHANGES or put.mode == "again"):
         wire.execute(SQL["tx_wish"], {**params, "id": id})

@@ -23,7 +23,6 @@ from nextdue.ports import Woken
 from nextdue.records import State
 from nextdue.sqlite.alarm import LinuxAlarm, PlainAlarm, make_alarm
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 from nextdue.task import Options
 
 if TYPE_CHECKING:
@@ -69,10 +68,8 @@ Tell = Callable[[Ended | BaseException], None]
 
 def ended(store: SqliteStore, ids: Sequence[int]) -> list[Ended]:
     """Those of these tasks that have ended."""
-    database = store.database
-    if "ended" not in database.sql:
-        database.sql = {**database.sql, **load("nextdue.sqlite", PAGE)}
-    return [Ended(*row) for row in database.rows("ended", {"ids": msgspec.json.encode(ids).decode()})]
+    store.database.bring(PAGE)
+    return [Ended(*row) for row in store.database.rows("ended", {"ids": msgspec.json.encode(ids).decode()})]
 
 
 class Waits:

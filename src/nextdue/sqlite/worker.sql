@@ -1,7 +1,17 @@
--- The verbs of a worker. The words in braces are explained in statements.sql, as is how verbs are written.
+-- The verbs of a worker. The words in braces are explained in words.sql, as is how verbs are written; these are its own:
+-- :define now (SELECT now FROM nextdue_now)
+-- :define believed (SELECT believed FROM nextdue_now)
+-- By how many pauses and up to which newest lane its lanes are open.
+-- :define lanes (SELECT coalesce(max(id), 0) FROM nextdue_lane) + ({pauses} << 32)
+-- The tokens of a worker.
+-- :define held BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
+-- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
 
 -- :name enlist
-INSERT INTO nextdue_worker(started, host, pid) VALUES (coalesce(:now, {clock}), :host, :pid)
+INSERT INTO nextdue_worker(started, host, pid) VALUES ({instant}, :host, :pid)
+
+-- :name serves
+UPDATE nextdue_worker SET serves = :serves WHERE id = :worker
 
 -- :name resign
 DELETE FROM nextdue_worker WHERE id = :worker
@@ -27,7 +37,7 @@ CREATE TEMP TABLE nextdue_claimed(
 CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
 CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
 BEGIN
-  UPDATE nextdue_task SET due = wished, rest = NULL, wished = NULL WHERE id IN (
+  UPDATE nextdue_task SET {unblocked} WHERE id IN (
     SELECT b.id FROM nextdue_lane l CROSS JOIN nextdue_task b ON b.id IN (
       SELECT n.id FROM nextdue_task n
       WHERE n.name = NEW.name AND n.grp = NEW.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
@@ -40,33 +50,33 @@ BEGIN
     WHERE l.name = NEW.name);
 END;
 
--- A row of a task with a limit or a rate wants to be claimed. If its group runs as many as it may, the row is set
--- aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it along,
--- so that they stand in nobody's way. Else it is claimed.
+-- A row of a task with a limit or a rate wants to be claimed, and mayn't. If its group runs as many as it may, the row is
+-- set aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it
+-- along, so that they stand in nobody's way.
 CREATE TEMP TABLE nextdue_behind(place INTEGER PRIMARY KEY, id INTEGER NOT NULL);
-CREATE TEMP VIEW nextdue_admit AS
+CREATE TEMP VIEW nextdue_refused AS
 SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
-CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
-WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
+CREATE TEMP TRIGGER nextdue_refused_do INSTEAD OF INSERT ON nextdue_refused
 BEGIN
-  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
-  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
   DELETE FROM nextdue_behind;
-  INSERT INTO nextdue_behind(id) SELECT NEW.id
-    WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
-      OR (NEW.rate IS NOT NULL AND EXISTS (
-        SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  -- What had the last slots may have been cancelled: they are given out again.
+  UPDATE nextdue_rate SET tail = coalesce((
+    SELECT max(t.due) FROM nextdue_task t
+    WHERE t.name = NEW.name AND t.grp = NEW.grp AND t.due > {now} AND t.due <= nextdue_rate.tail AND t.token IS NULL),
+    free - NEW.rate)
+  WHERE NEW.rate IS NOT NULL AND name = NEW.name AND grp = NEW.grp AND tail > {now};
+  INSERT INTO nextdue_behind(id) SELECT NEW.id;
   INSERT INTO nextdue_behind(id)
     SELECT t.id FROM (
       SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND b.name = NEW.name AND b.grp = NEW.grp
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)
+        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000)
       UNION SELECT * FROM (
         SELECT b.id FROM nextdue_task b
-        WHERE EXISTS (SELECT 1 FROM nextdue_behind) AND NEW.grp = '' AND b.grp IS NULL
-          AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
-          AND b.due <= {now} AND b.token IS NULL ORDER BY b.due LIMIT 1000)) u
+        WHERE NEW.grp = '' AND b.grp IS NULL AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
+          AND b.due <= {now} AND b.token IS NULL
+        ORDER BY b.due LIMIT 1000 * (NEW.grp = ''))) u
       CROSS JOIN nextdue_task t ON t.id = u.id
     WHERE t.id <> NEW.id ORDER BY t.due, t.id;
   UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
@@ -78,9 +88,26 @@ BEGIN
   WHERE nextdue_task.id = b.id;
   UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate) + NEW.rate * ((SELECT max(place) FROM nextdue_behind) - 1)
   WHERE name = NEW.name AND grp = NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind);
+END;
+
+-- Such a row is claimed, or refused. Most are claimed, so what is done with the others stands apart.
+CREATE TEMP VIEW nextdue_admit AS
+SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
+CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
+WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
+BEGIN
+  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
+  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
   UPDATE nextdue_task SET grp = NEW.grp,
     due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
-  WHERE id = NEW.id AND due <= {now} AND token IS NULL;
+  WHERE id = NEW.id
+    AND (NEW.most IS NULL
+      OR (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) < NEW.most)
+    AND (NEW.rate IS NULL OR NOT EXISTS (
+      SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
+  INSERT INTO nextdue_refused
+    SELECT NEW.id, NEW.token, NEW.lease, NEW.name, NEW.grp, NEW.most, NEW.rate
+    WHERE (SELECT t.token FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
   -- A little late is no reason to run late for ever: slots follow each other by the rate, not by the starts.
   INSERT INTO nextdue_rate(name, grp, free, tail)
     SELECT NEW.name, NEW.grp, {now} + NEW.rate, {now}
@@ -116,6 +143,7 @@ BEGIN
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
     scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for ELSE s.slot END,
     args = CASE WHEN s.again IS NULL THEN args ELSE coalesce(again_args, args) END,
+    grp = CASE WHEN s.again IS NULL OR (s.scheduled AND again_due IS NULL) THEN nextdue_task.grp ELSE again_grp END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
@@ -130,6 +158,7 @@ BEGIN
 END;
 
 -- What was claimed and isn't simply run: leases taken over, and odd ones.
+CREATE TEMP TABLE nextdue_left(name TEXT NOT NULL, grp TEXT NOT NULL);
 CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
 CREATE TEMP TRIGGER nextdue_odd_do INSTEAD OF INSERT ON nextdue_odd
 BEGIN
@@ -147,24 +176,30 @@ BEGIN
       CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND NEW.keep_rows > 0;
+  DELETE FROM nextdue_left;
+  INSERT INTO nextdue_left
+    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
+    WHERE (c.odd >= 4 OR (c.taken AND c.odd & 2)) AND t.grp IS NOT NULL;
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
     message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
   FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
-  INSERT INTO nextdue_freed
-    SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
-    WHERE c.odd >= 4 AND t.grp IS NOT NULL;
   DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
 
+  -- One that is taken over starts once more: it gives its place back, as by a burial, and asks for one like any other.
+  UPDATE nextdue_task SET token = NULL, crashes = crashes + 1, progress = NULL
+    WHERE id IN (SELECT id FROM nextdue_claimed WHERE taken AND odd & 2 AND odd < 4);
   INSERT INTO nextdue_admit
     SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_limit l ON l.name = t.name
-    WHERE c.odd & 2 AND c.odd < 4 AND NOT c.taken ORDER BY c.place;
+    WHERE c.odd & 2 AND c.odd < 4 ORDER BY c.place;
+  INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
 
 CREATE TEMP VIEW nextdue_tick AS
@@ -216,8 +251,8 @@ BEGIN
     SELECT max(id) FROM (
       SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
     WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
-  INSERT OR REPLACE INTO nextdue_result(task, result, keep)
-    SELECT task, result, keep FROM nextdue_run
+  INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+    SELECT task, name, key, result, keep FROM nextdue_run
     WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
   DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
   DELETE FROM nextdue_result WHERE task IN (
@@ -237,14 +272,16 @@ BEGIN
 
   -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
   -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
-  -- Odd rows are never claimed ahead: 1 = has crashes, 2 = has a limit or a rate, 4 = has expired, 8 = was asked
-  -- to stop. An expired lease is taken only if it can be believed, and nothing while the lanes are other ones than were opened.
+  -- Odd rows: 1 = has crashes, or a rate, whose slot is the start; 2 = has a limit or a rate, 4 = has expired, 8 = was
+  -- asked to stop. Of these only 2 alone is claimed ahead, the others
+  -- are passed by. An expired lease is taken only if it can be believed, and nothing
+  -- while the lanes are other ones than were opened.
   INSERT INTO nextdue_claimed(id, taken, odd, lease)
   SELECT id, taken, odd, lease FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
       SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + o.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
+        (t.crashes > 0 OR o.limited & 1) + (o.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
         WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
@@ -253,7 +290,7 @@ BEGIN
       WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
       UNION ALL
       SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0) + m.limited + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
+        (t.crashes > 0 OR m.limited & 1) + (m.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
       FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
          WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
@@ -266,13 +303,13 @@ BEGIN
     )
     SELECT id, taken, odd, lease FROM merged
   );
-  DELETE FROM nextdue_claimed WHERE place > NEW.slots AND (taken OR odd);
+  UPDATE nextdue_claimed SET id = 0, taken = 0, odd = 0 WHERE place > NEW.slots AND (taken OR odd NOT IN (0, 2));
   INSERT INTO nextdue_odd SELECT NEW.token, NEW.keep_rows WHERE EXISTS (SELECT 1 FROM nextdue_claimed WHERE taken OR odd > 1);
   UPDATE nextdue_task SET
     due = min({now} + c.lease, {max}),
     scheduled_for = coalesce(scheduled_for, due), crashes = crashes + (token IS NOT NULL), claims = claims + 1,
     token = NEW.token
-  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 4 AND (c.odd < 2 OR c.taken);
+  FROM nextdue_claimed c WHERE nextdue_task.id = c.id AND c.odd < 2;
 END;
 
 -- A dead worker's rows fall due again after a short back-off that doubles with each crash.
@@ -295,6 +332,7 @@ BEGIN
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   UPDATE nextdue_task SET
     due = again_due, rest = CASE WHEN again_due IS NULL THEN 'cancelled' END, args = coalesce(again_args, args),
+    grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     gone_at = CASE WHEN again_due IS NULL THEN min({now} + coalesce(remember, 0), {max}) END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
@@ -328,8 +366,8 @@ SELECT (SELECT now FROM nextdue_now),
       SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
-  (SELECT count(*) FROM nextdue_claimed),
-  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
+  EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
+  EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
@@ -364,21 +402,23 @@ SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names)
 -- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
 -- :name serve
 INSERT INTO nextdue_open
-SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1, 2 * (n.value ->> 2 IS NOT NULL OR n.value ->> 3 IS NOT NULL)
+SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1,
+  CASE WHEN n.value ->> 3 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more:
--- no rate is slower than one a day.
+-- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more: their
+-- task has none now, or they are older than the slowest rate, one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < coalesce(:now, {clock}) - 86400000
+DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
+  OR name IN (SELECT key FROM json_each(:names) WHERE value ->> 3 IS NULL)
 
 -- :name lanes
 SELECT {lanes}
@@ -386,27 +426,28 @@ SELECT {lanes}
 -- The nearest due of exactly the rows that a tick could claim, by kind of executor; the same of those tried alone;
 -- and the shortest lease among those that have expired but can't be believed yet.
 -- :name look
-SELECT coalesce(:now, {clock}),
+SELECT {instant},
   (SELECT json_group_object(kind, due) FROM (
     SELECT o.kind AS kind, min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) AS due
     FROM nextdue_open o WHERE NOT o.alone GROUP BY o.kind) WHERE due IS NOT NULL),
   (SELECT min((
       SELECT n.due FROM nextdue_task n
       WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > coalesce(:now, {clock}))
+        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
-   WHERE t.token IS NOT NULL AND t.due <= coalesce(:now, {clock}) AND o.lease > :believed),
+   WHERE t.token IS NOT NULL AND t.due <= {instant} AND o.lease > :believed),
   {lanes},
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
--- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs.
+-- No lease may be longer than what was asked, as it is after a backward step of the clock; the living renew theirs. In
+-- paused lanes too.
 -- :name cut_leases
-UPDATE nextdue_task SET due = coalesce(:now, {clock}) + o.lease FROM nextdue_open o
-WHERE o.lane = nextdue_task.lane AND nextdue_task.token IS NOT NULL
-  AND nextdue_task.due > coalesce(:now, {clock}) + o.lease
+UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_limit o
+WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
+  AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))

@@ -9,7 +9,7 @@ import msgspec
 from nextdue import points
 from nextdue.aio import in_thread
 from nextdue.desk import Desk
-from nextdue.errors import BadDefinition
+from nextdue.errors import BadDefinition, BadTransaction
 from nextdue.executors.call import Definition
 from nextdue.executors.inline import InlineExecutor
 from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
@@ -19,6 +19,7 @@ from nextdue.sqlite.tx import Finish, Transaction
 from nextdue.sqlite.waiting import Ended, Waits, ended
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds, within
+from nextdue.testing.failures import Failures
 
 RunUntil = Callable[[Callable[[], bool], float | None], bool]
 
@@ -73,6 +74,13 @@ class SandboxWaits(Waits):
         return await in_thread(self.ended, id, seconds)
 
 
+@contextlib.contextmanager
+def _enqueuing(task: str) -> Iterator[None]:
+    points.point("enqueue", task)
+    yield
+    points.point("enqueued", task)
+
+
 class SandboxCaller(Caller):
     """The way into the sandbox's file."""
 
@@ -81,32 +89,24 @@ class SandboxCaller(Caller):
         self.waits = SandboxWaits(self, run_until)
 
     def put(self, put: Put) -> Stored:
-        points.point("enqueue", put.name)
-        stored = super().put(put)
-        points.point("enqueued", put.name)
-        return stored
+        with _enqueuing(put.name):
+            return super().put(put)
 
     def put_many(self, like: Put, calls: str, count: int) -> range:
-        points.point("enqueue", like.name)
-        ids = super().put_many(like, calls, count)
-        points.point("enqueued", like.name)
-        return ids
+        with _enqueuing(like.name):
+            return super().put_many(like, calls, count)
 
 
 class SandboxDesk(Desk):
     """The desk of the sandbox's file."""
 
     def put(self, tx: object, put: Put) -> Stored:
-        points.point("enqueue", put.name)
-        stored = super().put(tx, put)
-        points.point("enqueued", put.name)
-        return stored
+        with _enqueuing(put.name):
+            return super().put(tx, put)
 
     def put_many(self, tx: object, like: Put, calls: str, count: int) -> range:
-        points.point("enqueue", like.name)
-        ids = super().put_many(tx, like, calls, count)
-        points.point("enqueued", like.name)
-        return ids
+        with _enqueuing(like.name):
+            return super().put_many(tx, like, calls, count)
 
     @contextlib.contextmanager
     def own_finish(self, claim: Claim, end: Callable[[SqliteStore], Finish]) -> Iterator[Transaction]:
@@ -115,13 +115,19 @@ class SandboxDesk(Desk):
             points.point("finish")
         points.point("finished")
 
+    def _another(self, file: object) -> BadTransaction:
+        return BadTransaction(
+            f"tx is a transaction on {file}, and in this test the tasks are kept in {self.path}: let connections of "
+            "yours lead to nd.path too, as those of an engine that is made after use(nd)"
+        )
+
     def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
         points.point("finish")
         super().guest_settle(claim, tx, end)
 
 
-class SandboxExecutor:
-    """ports.Executor in the test's own thread: one task at a time, each for as long as it is said to take.
+class SandboxExecutor(InlineExecutor):
+    """The inline executor under the fake clock: one task at a time, each for as long as it is said to take.
 
     The function is run when its time begins and its ending is told when that is over.
     """
@@ -132,21 +138,19 @@ class SandboxExecutor:
         desk: Desk,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         takes_ms: Mapping[str, int],
         patience: Callable[[], float],
     ) -> None:
-        self._inline = InlineExecutor(definitions, desk)
-        self._definitions, self._clock, self._crashes = definitions, clock, crashes
+        self._watched: dict[str, Definition] = {}
+        super().__init__(self._watched, desk)
+        self._declared, self._clock, self._crashes, self._failures = definitions, clock, crashes, failures
         self._takes_ms, self._patience = takes_ms, patience
-        self._queue: list[Claim] = []
         self._running: tuple[Claim, Ending, int] | None = None
         self.calls = 0
         """How many functions of the user's were called so far."""
         self.busy = False
         """Whether one runs at this moment."""
-
-    def start(self, claim: Claim) -> None:
-        self._queue.append(claim)
 
     def finished(self) -> list[Ending]:
         if self._running is None and self._queue:
@@ -162,9 +166,9 @@ class SandboxExecutor:
         endings: list[Ending] = []
 
         def run() -> None:
-            self._inline.start(claim)
-            endings.extend(self._inline.finished())
+            endings.append(super(SandboxExecutor, self)._run(claim))
 
+        self._watched[claim.name] = self._failures.watched(self._declared[claim.name])
         self.calls += 1
         self.busy = True
         try:
@@ -176,8 +180,9 @@ class SandboxExecutor:
             raise NeverEnds(
                 f"{claim.name} #{claim.id} ran for over {self._patience():g} s of real time; "
                 "if it needs that long, raise the sandbox's `patience`"
-            )
+            ) from self._failures.cut()
         self._crashes.die_if_dead()
+        self._failures.ended(claim, endings[0])
         return endings[0]
 
     def _limited(self, claim: Claim, ending: Ending) -> tuple[Ending, int]:
@@ -194,33 +199,16 @@ class SandboxExecutor:
     def limit_ms(self) -> int | None:
         if self._running is not None:
             return max(0, self._running[2] - self._clock.monotonic_ms())
-        return 0 if self._queue else None
-
-    def cancel(self, claim: Claim) -> None:
-        """Its function has returned or is yet to be called: nobody could hear of it."""
-
-    def progress(self) -> list[tuple[Claim, str]]:
-        return self._inline.progress()
-
-    def waiting(self, kind: str | None = None) -> int:
-        return 0
-
-    def withdraw(self) -> list[Claim]:
-        claims, self._queue = self._queue, []
-        return claims
-
-    def settled(self, claim: Claim) -> bool:
-        return False
+        return super().limit_ms()
 
     def lose(self, claim: Claim) -> None:
-        self._queue = [waiting for waiting in self._queue if waiting != claim]
+        super().lose(claim)
         if self._running is not None and self._running[0] == claim:
             self._running = None
 
     def close(self) -> None:
-        self._queue.clear()
         self._running = None
-        self._inline.close()
+        super().close()
 
 
 class Idle:

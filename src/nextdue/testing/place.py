@@ -1,17 +1,21 @@
 """One application in a sandbox: led to a file of the test's own, with one worker that is moved by hand."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from nextdue.app import Nextdue
+from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
 from nextdue.executors.call import Definition
-from nextdue.records import Settlement
+from nextdue.records import TaskView
 from nextdue.schedules import declare
+from nextdue.sqlite import care
 from nextdue.task import RunIn
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, Killed
+from nextdue.testing.failures import Failures
 from nextdue.testing.parts import (
     Idle,
     RunUntil,
@@ -20,10 +24,13 @@ from nextdue.testing.parts import (
     SandboxExecutor,
     SandboxStore,
 )
-from nextdue.worker import Worker, servings
+from nextdue.worker import Hook, Worker, servings
 
 SPINS = 1_000
 """So many ticks in a row at one instant, without an ending, are too many."""
+
+SHOWN = 10
+"""How many tasks are in the report of a failing test."""
 
 
 class Place:
@@ -35,10 +42,11 @@ class Place:
         path: Path,
         clock: FakeClock,
         crashes: Crashes,
+        failures: Failures,
         *,
         takes_ms: dict[str, int],
         patience: Callable[[], float],
-        hook: Callable[[Sequence[Settlement]], None],
+        hook: Hook,
         run_until: RunUntil,
         only: str | None = None,
     ) -> None:
@@ -49,6 +57,7 @@ class Place:
         self._declared = 0
         self._executor: SandboxExecutor | None = None
         self._before: dict[str, Any] | None = None
+        self._failures = failures
 
     # the application
 
@@ -59,7 +68,7 @@ class Place:
             raise BadDefinition(f"a worker on {app.path} was started in this process; stop() it before the test")
         self._before = dict(vars(app))
         caller = SandboxCaller(self.path, self._open_store, self._run_until)
-        caller.declared = app._definitions
+        caller.declared = app.definitions
         vars(app).update(
             path=self.path,
             open_store=self._open_store,
@@ -85,6 +94,19 @@ class Place:
     def _open_store(self) -> SandboxStore:
         app = self.app
         return SandboxStore(self.path, self._clock, self._crashes, keep_rows=app._keep_rows, keep_ms=app._keep_ms)
+
+    def report(self) -> list[str]:
+        """Where its file is, and what is in it, nearest due first."""
+        lines = [f"the test's database is kept: {self.path}"]
+        if not self.path.exists():
+            return lines
+        with contextlib.suppress(Exception), contextlib.closing(self._open_store()) as store:  # the test comes first
+            found = care.listed(store, care.EVERYTHING, limit=SHOWN + 1)
+            lines += [f"at {utc_text(self._clock.now())} there are in it:"] if found else []
+            views = [store.get(task.id) for task in found[:SHOWN]]
+            lines += [f"  {_line(view)}" for view in views if view is not None]
+            lines += ["  and more"] if len(found) > SHOWN else []
+        return lines
 
     # its worker
 
@@ -115,7 +137,13 @@ class Place:
         if self._worker is None or self._executor is None:
             self._crashes.reborn()
             self._executor = SandboxExecutor(
-                definitions, self.app.desk, self._clock, self._crashes, self._takes_ms, self._patience
+                definitions,
+                self.app.desk,
+                self._clock,
+                self._crashes,
+                self._failures,
+                self._takes_ms,
+                self._patience,
             )
             self._worker = Worker(
                 self._open_store(),
@@ -133,8 +161,8 @@ class Place:
             self._declare(self._worker.store)
         return self._worker, self._executor
 
-    def _definitions(self) -> dict[str, Definition]:
-        known = self.app._definitions
+    def _definitions(self) -> Mapping[str, Definition]:
+        known = self.app.definitions
         if self._only is None:
             return known
         return {name: d for name, d in known.items() if d.options.name == self._only}
@@ -160,3 +188,10 @@ class Place:
         if worker is not None:
             worker.executor.close()
             worker.store.close()
+
+
+def _line(view: TaskView) -> str:
+    key = "" if view.key is None else f" {view.key!r}"
+    due = "" if view.due is None else f", due {utc_text(view.due)}"
+    said = (view.message or "").partition("\n")[0][:100]
+    return f"#{view.id} {view.name}{key} is {view.state}{due}{said and f': {said}'}"

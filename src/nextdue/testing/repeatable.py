@@ -1,7 +1,10 @@
 """Is a task harmless to repeat? It is run with its worker dying at each point where something becomes durable."""
 
+import contextlib
 import pprint
+import re
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,7 +14,9 @@ from typing import Any
 from nextdue.app import Task
 from nextdue.errors import BadDefinition
 from nextdue.handle import Handle
+from nextdue.sqlite import care
 from nextdue.testing.crashes import Passage
+from nextdue.testing.parts import SandboxCaller
 from nextdue.testing.sandbox import Sandbox
 
 MOST = 100
@@ -20,6 +25,20 @@ RUNS = 100
 """The most runs in one trial."""
 SHOWN = 2_000
 """How many characters of a state are shown."""
+
+NOW = re.compile(r"CURRENT_|'now'", re.IGNORECASE)
+"""What the default of a column says that is the time of now."""
+NO_TABLE = (
+    ". Each trial begins with the tables of the test's sandbox: make them there, after use(), "
+    "or give reset=, a function that makes them"
+)
+NO_RESET = (
+    "There is no reset=, so that `state` shows what all runs so far have left: give reset=, a function that undoes it"
+)
+NOT_THE_SAME = (
+    "Does it use the time of now, or chance? Patch that, or give a state= that leaves it out. "
+    "Does it leave something that isn't seen here? Give a reset= that undoes it"
+)
 
 State = Callable[[], object]
 
@@ -37,10 +56,11 @@ def assert_repeatable(
     The task is run once, then again for each point that it passed (the claim, each ctx.replace and each enqueue, the
     end; at most 100 of them), with its worker dying there and the task being retried; at the point `settle` that
     means two whole runs. `args`: a tuple, or a dict by name.
-    `state` answers what is to be compared; without it, the files that ctx.replace wrote and the tasks that were
-    enqueued are. Before each trial the queue is empty, the files of ctx.replace are as they were, and `reset` is
-    called to undo the rest. Without a `reset`, a `state` of your own shows what all trials so far have left. All
-    trials begin `at` the same instant (default: now).
+    `state` answers what is to be compared; without it, the files that ctx.replace wrote, the tasks that were enqueued
+    and your own tables in the application's file are, and one of them must have changed. Each trial begins with a new
+    file that has no tasks, but your tables of the test's sandbox if there is one, with the files of ctx.replace as they
+    were, and with a call of `reset`, which undoes what else the task does. Without a `reset`, a `state` of your own
+    shows what all trials so far have left. All trials begin `at` the same instant (default: now).
     """
     __tracebackhide__ = True  # pytest shows the line of the test instead
     given: Any = task
@@ -63,10 +83,13 @@ class _Trials:
         self.call = (
             f"{task.name}({', '.join([*map(repr, self.args), *(f'{k}={v!r}' for k, v in self.kwargs.items())])})"
         )
+        self._outer = task.app.path if isinstance(task.app.caller, SandboxCaller) else None
+        """The file of the test's own sandbox."""
         self._folder = Path()
         """The same in all trials, since a task may write beside its database."""
         self._originals: dict[Path, bytes | None] = {}
         """The files of ctx.replace as they were."""
+        self._seen = True
 
     def run(self) -> None:
         __tracebackhide__ = True
@@ -77,14 +100,18 @@ class _Trials:
     def _run(self) -> None:
         __tracebackhide__ = True
         once, passed = self.trial("in a single run")
+        if not self._seen:
+            raise AssertionError(
+                f"nothing that {self.call} does can be seen here: it wrote no file by ctx.replace, enqueued no task "
+                "and changed no table in its application's file; give state=, a function that answers what counts"
+            )
         points = list(enumerate(passed))
         if len(points) > MOST:
             points = points[: MOST // 2] + points[-MOST // 2 :]
-        if self.state is not None and self.reset is None:
-            points.sort(key=lambda point: point[1].point != "settle")  # what piles up shows first by a whole run more
         for place, passage in points:
             state, _ = self.trial(f"after its worker died {passage}", at=place)
-            self.compare(once, state, passage)
+            if state != once:
+                self.judge(once, state, passage)
 
     def trial(self, when: str, *, at: int | None = None) -> tuple[object, list[Passage]]:
         """The state after the task was run to its end, and the points that it passed."""
@@ -93,14 +120,20 @@ class _Trials:
         self._folder.mkdir()
         with Sandbox(self._folder) as sandbox:
             sandbox.use(self.task.app, at=self.at, only=self.task.name)
+            if self._outer is not None and self._outer.exists():
+                _copy_tables(self._outer, self.task.app.path)
             crashes = sandbox._crashes
             crashes.at_passage, crashes.on_passage = at, self._remember
+            if self.reset is not None:
+                self.reset()
             handle = self.task.enqueue(*self.args, **self.kwargs)
+            before = _tables(self.task.app.path)
             sandbox.run_until(lambda: _is_done(handle) or handle.state not in ("waiting", "running"), limit=RUNS)
             if not _is_done(handle) and handle.state not in ("done", "gone"):
-                raise AssertionError(f"{self.call} ended {handle.state} {when}: {handle.view().message}")
-            state = self._files_and_tasks(handle) if self.state is None else self.state()
-            return state, crashes.passed
+                said = f"{self.call} ended {handle.state} {when}: {handle.view().message}"
+                hint = NO_TABLE if "no such table" in said else ""
+                raise AssertionError(said + hint) from sandbox._failures.last
+            return self._effects(handle, before) if self.state is None else self.state(), crashes.passed
 
     def _remember(self, passage: Passage) -> None:
         if passage.point == "replace" and isinstance(passage.what, Path) and passage.what not in self._originals:
@@ -113,29 +146,73 @@ class _Trials:
                 path.unlink(missing_ok=True)
             elif path.parent.is_dir():
                 path.write_bytes(content)
-        if self.reset is not None:
-            self.reset()
 
-    def _files_and_tasks(self, handle: Handle) -> object:
+    def _effects(self, handle: Handle, before: object) -> object:
+        """What can be seen here."""
         with self.task.app.caller.use() as store:
-            views = [view for view in store.find(limit=10_000) if view.id != handle.id]
+            others = [task.id for task in care.listed(store, care.EVERYTHING, limit=10_000) if task.id != handle.id]
+            views = [view for id in others if (view := store.get(id)) is not None]
+        tables = _tables(self.task.app.path)
+        self._seen = bool(views or self._originals) or tables != before
         return {
             "files": {str(path): _content(path) for path in sorted(self._originals)},
             "tasks": sorted((v.name, str(v.args), "" if v.key is None else f"key={v.key}") for v in views),
+            "tables": tables,
         }
 
-    def compare(self, once: object, state: object, passage: Passage) -> None:
+    def judge(self, once: object, state: object, passage: Passage) -> None:
+        """Raise AssertionError: the states differ, by the crash or because any two runs do."""
         __tracebackhide__ = True
-        if state != once:
+        again, _ = self.trial("in another single run")
+        if again == once:
             raise AssertionError(
                 f"{self.call} is not harmless to repeat: its worker died {passage}, and the retry left another state "
                 f"than a single run\nafter a single run:\n{_shown(once)}\nnow:\n{_shown(state)}"
             )
+        hint = NOT_THE_SAME if self.state is None or self.reset is not None else NO_RESET
+        raise AssertionError(
+            f"{self.call} can't be judged: two single runs of it leave different states. {hint}\n"
+            f"after a single run:\n{_shown(once)}\nafter another one:\n{_shown(again)}"
+        )
 
 
 def _is_done(handle: Handle) -> bool:
     """Whether it came to its end once, though it may have asked to come again."""
     return any(run.outcome == "done" for run in handle.runs())
+
+
+def _copy_tables(source: Path, target: Path) -> None:
+    """The user's own tables with their rows, and nothing of ours."""
+    with contextlib.closing(sqlite3.connect(source)) as test, contextlib.closing(sqlite3.connect(target)) as trial:
+        test.backup(trial)
+        for name in _names(trial):
+            if name.startswith("nextdue_") and name != "nextdue_meta":
+                trial.execute(f"DELETE FROM {name}")
+        trial.commit()
+
+
+def _names(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")]
+
+
+def _tables(file: Path) -> dict[str, list[str]]:
+    """The rows of the user's own tables in this file, without columns that say when a row was made."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        names = [name for name in _names(connection) if not name.startswith(("nextdue_", "sqlite_"))]
+        return {name: _rows(connection, name) for name in names}
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> list[str]:
+    try:
+        found = connection.execute("SELECT name, dflt_value FROM pragma_table_info(?)", (table,))
+        columns = ", ".join(_quoted(name) for name, default in found if not NOW.search(default or "")) or "1"
+        return sorted(map(repr, connection.execute(f"SELECT {columns} FROM {_quoted(table)}")))
+    except sqlite3.Error as exc:  # one of an extension that isn't loaded here
+        return [str(exc)]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _content(path: Path) -> bytes | None:

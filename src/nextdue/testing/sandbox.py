@@ -18,6 +18,8 @@ from nextdue.errors import BadDefinition, BadTime
 from nextdue.records import Settlement
 from nextdue.testing.clock import FakeClock
 from nextdue.testing.crashes import Crashes, NeverEnds
+from nextdue.testing.failures import Failures
+from nextdue.testing.guard import guarded
 from nextdue.testing.place import SPINS, Place
 
 log = logging.getLogger("nextdue")
@@ -52,11 +54,12 @@ class Sandbox:
         self.patience = PATIENCE_S
         """How many seconds of real time one run of a task may take before the test fails."""
         self._clock = FakeClock(time.time_ns() // 1_000_000)
-        self._crashes = Crashes()
+        self._crashes, self._failures = Crashes(), Failures()
         self._takes_ms: dict[str, int] = {}
         self._places: list[Place] = []
         self._counts: Counter[str] = Counter()
         self._runs: Counter[str] = Counter()
+        self._guard = contextlib.ExitStack()
         self._closed = False
 
     # what is tested
@@ -84,6 +87,7 @@ class Sandbox:
                 folder / app.path.name,
                 self._clock,
                 self._crashes,
+                self._failures,
                 takes_ms=self._takes_ms,
                 patience=lambda: self.patience,
                 hook=self._tell,
@@ -103,6 +107,14 @@ class Sandbox:
     def files(self) -> list[Path]:
         """The files in which the applications of this test are."""
         return [place.path for place in self._places]
+
+    def report(self) -> str:
+        """What a failing test says of it: its files, the tasks in them, and the tracebacks of those that failed."""
+        lines = [line for place in self._places for line in place.report()]
+        return "\n".join([*lines, *self._failures.report()])
+
+    def __repr__(self) -> str:
+        return f"<sandbox of {', '.join(file.name for file in self.files) or 'nothing yet'}>"
 
     # time
 
@@ -166,7 +178,7 @@ class Sandbox:
 
         The function is called when its time begins. With a time limit below that the run fails by it.
         """
-        self._takes_ms[_name(task)] = duration_ms(time, "the time a task takes")
+        self._takes_ms[self._name(task)] = duration_ms(time, "the time a task takes")
 
     # death
 
@@ -176,7 +188,7 @@ class Sandbox:
         Nothing that follows the point happens; the task is retaken by the next worker after its back-off. Raises
         BadDefinition for an unknown point, naming those that there are. A test at whose end it didn't happen fails.
         """
-        self._crashes.arm(point, None if task is None else _name(task), nth)
+        self._crashes.arm(point, None if task is None else self._name(task), nth)
 
     @property
     def crashes(self) -> list[str]:
@@ -196,6 +208,7 @@ class Sandbox:
         """Lead the applications back to their own files. Again: nothing happens."""
         self._closed = True
         with contextlib.ExitStack() as all_of_them:
+            all_of_them.callback(self._guard.close)
             for place in self._places:
                 all_of_them.callback(place.restore)
 
@@ -207,17 +220,20 @@ class Sandbox:
             raise AssertionError(f"{', '.join(waiting)}: the worker never came to this point")
 
     def __enter__(self) -> "Sandbox":
+        """From now on, until its end, applications that are in no sandbox are refused."""
+        self._guard.enter_context(guarded())
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
-        self.close()
-        if exc is not None:
+        if exc is not None and self._temporary and self.files:
+            exc.add_note(self.report())
+            self.close()
+        else:
+            self.close()
             if self._temporary:
-                exc.add_note(f"nextdue: the test's files are kept in {self.folder}")
-            return
-        if self._temporary:
-            shutil.rmtree(self.folder)
-        self.check()
+                shutil.rmtree(self.folder)
+        if exc is None:
+            self.check()
 
     # work
 
@@ -284,7 +300,7 @@ class Sandbox:
         raise NeverEnds(
             f"after {limit} runs there was still something to do ({often}); does a task enqueue itself, or fail and "
             "come back, for ever? If so much is meant, give limit=..."
-        )
+        ) from self._failures.last
 
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
@@ -295,11 +311,15 @@ class Sandbox:
             if s.outcome in ("failed", "dead", "held"):
                 log.warning("%s #%d %s: %s", s.name, s.id, s.outcome, s.message)
 
-
-def _name(task: Task[..., Any] | str) -> str:
-    given: Any = task
-    if isinstance(given, Task):
-        return given.name
-    if isinstance(given, str):
-        return given
-    raise BadDefinition(f"a task or its name is needed here, not {given!r}")
+    def _name(self, task: Task[..., Any] | str) -> str:
+        """Its name; BadDefinition if no application here has such a task, for then nothing would come of it."""
+        given: Any = task
+        if not isinstance(given, Task | str):
+            raise BadDefinition(f"a task or its name is needed here, not {given!r}")
+        name = given if isinstance(given, str) else given.name
+        known = sorted({name for place in self._places for name in place.app.definitions})
+        if self._places and name not in known:
+            raise BadDefinition(
+                f"no application in this sandbox has a task {name!r}; there are {', '.join(known) or 'none'}"
+            )
+        return name

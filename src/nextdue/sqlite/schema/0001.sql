@@ -1,5 +1,6 @@
 -- Every object is called nextdue_*: the file may be the user's own. No STRICT tables: one of them makes the whole
--- file unreadable for SQLite below 3.37. Rows are written only by statements.sql and by the view nextdue_tasks.
+-- file unreadable for SQLite below 3.37. Rows are written only by the pages beside
+-- this folder and by the view nextdue_tasks.
 
 CREATE TABLE nextdue_meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
@@ -26,7 +27,8 @@ CREATE TABLE nextdue_lane(
 
 -- AUTOINCREMENT: numbers are never used again, so that an old token can't prove a new claim.
 CREATE TABLE nextdue_worker(
-  id INTEGER PRIMARY KEY AUTOINCREMENT, started INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL
+  id INTEGER PRIMARY KEY AUTOINCREMENT, started INTEGER NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+  serves TEXT                              -- for people: a JSON array [names, queues], queues null = all of them
 );
 
 CREATE TABLE nextdue_task(
@@ -47,7 +49,7 @@ CREATE TABLE nextdue_task(
   gone_at INTEGER,                         -- of a tombstone: when it ends
   reason TEXT, message TEXT,               -- of the last failure
   wished INTEGER,                          -- the due it had when it was set aside, blocked or paused
-  again_due INTEGER, again_args TEXT,      -- its next life, asked for while it runs
+  again_due INTEGER, again_args TEXT, again_grp TEXT,      -- its next life, asked for while it runs
   latest INTEGER,                          -- to which extending may move its due at most
   expires INTEGER,                         -- not to be started after this
   grp TEXT,                                -- the group by which a limit or a rate counts it; '' = the whole task
@@ -92,7 +94,9 @@ CREATE TABLE nextdue_run(
 CREATE INDEX nextdue_run_task ON nextdue_run(task);
 
 -- Results that outlive their line of the history.
-CREATE TABLE nextdue_result(task INTEGER PRIMARY KEY, result TEXT NOT NULL, keep INTEGER NOT NULL);
+CREATE TABLE nextdue_result(
+  task INTEGER PRIMARY KEY, name TEXT NOT NULL, key TEXT, result TEXT NOT NULL, keep INTEGER NOT NULL
+);
 CREATE INDEX nextdue_result_keep ON nextdue_result(keep);
 
 -- What any program with SQL may read and, through the trigger, write.
@@ -153,7 +157,8 @@ BEGIN
     ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
       lane = excluded.lane, due = excluded.due, rest = NULL, args = excluded.args, remember = excluded.remember,
       created = excluded.created, attempts = 0, crashes = 0, claims = 0, scheduled_for = NULL, gone_at = NULL,
-      reason = NULL, message = NULL
+      reason = NULL, message = NULL, wished = NULL, again_due = NULL, again_args = NULL, latest = NULL,
+      expires = NULL, grp = NULL
     WHERE nextdue_task.rest IN ('dead', 'cancelled')
       OR (nextdue_task.rest = 'done' AND nextdue_task.gone_at <= excluded.created);
 END;

@@ -1,28 +1,12 @@
-"""`nextdue check` and `nextdue uninstall`: the fsck of the tables, and their end."""
+"""`nextdue uninstall`: what would be lost, and the end of nextdue in a file."""
 
 import argparse
 
 from nextdue.cli import render, target
 from nextdue.cli.times import shown
 from nextdue.sqlite import inspect
+from nextdue.sqlite import uninstall as ending
 from nextdue.sqlite.store import SqliteStore
-
-
-def check(args: argparse.Namespace) -> int:
-    """Look for broken rows; exit code 1 if there are any."""
-    where = target.find(args.target)
-    store = where.open()
-    try:
-        findings = inspect.check(store.database)
-    finally:
-        store.close()
-    if args.json:
-        render.document({"path": str(where.path), "findings": findings})
-    else:
-        for finding in findings:
-            print(render.clean(finding))
-        print(f"{where.path}: {render.counted(len(findings), 'finding') if findings else 'sound'}")
-    return 1 if findings else 0
 
 
 def uninstall(args: argparse.Namespace) -> int:
@@ -31,12 +15,12 @@ def uninstall(args: argparse.Namespace) -> int:
     store = where.open()
     try:
         _show_loss(store)
-        inspect.refuse_uninstall(store.database)
+        ending.refuse(store.database)
         if not args.yes:
             print("Nothing is changed. With --yes the tables, the tasks in them and the files above are removed.")
             return 2
-        inspect.uninstall(store.database)
-        others = inspect.value(store.database, "others")
+        ending.uninstall(store.database)
+        others = ending.has_others(store.database)
     finally:
         store.close()
     print(f"nextdue is removed from {where.path}.")
@@ -58,6 +42,6 @@ def _show_loss(store: SqliteStore) -> None:
         render.table(("NAME", "STATE", "COUNT"), [(render.clean(n), s, str(count)) for n, s, count in rows])
     if log.next is not None:
         print(f"The next one is due {shown(log.next)}.")
-    files = [str(found) for found in inspect.leftovers(path)]
+    files = [str(found) for found in ending.leftovers(path)]
     if files:
         print(f"Files beside it: {', '.join(files)}")

@@ -1,0 +1,26 @@
+-- The words that stand in braces in the pages of this folder. Rules that hold for all pages:
+-- . what writes is ONE statement in autocommit, so that nothing of ours holds the write lock across a return to
+--   Python (with busy threads each return costs 5 to 40 ms). Verbs of several steps are an INSERT into a temporary
+--   view whose trigger does the steps. tx.sql, which is for transactions of the user's, says how it differs.
+-- . :now is NULL outside tests: then the store's clock speaks, read once the write lock is held.
+-- . `token` is worker << 32 | n: the rows of a worker are a range of tokens.
+-- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
+-- :define instant coalesce(:now, {clock})
+-- :define max 253402300799999
+-- What a user sees of row t.
+-- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END
+-- The ring rule: whether row t is the nearest of its lane. It may be asked after the commit: whoever is hidden by an
+-- earlier row is covered by that row's own ring, or by the sleep computed from it. Of rows with one due the first
+-- rings, or those of one commit would hide each other. A running row hides nothing: an expired lease that can't be
+-- believed yet is no row that anybody waits for.
+-- :define nearest t.id = (SELECT o.id FROM nextdue_task o WHERE o.lane = t.lane AND o.due <= t.due AND o.token IS NULL ORDER BY o.due, o.id LIMIT 1)
+-- The lane of row t when it isn't tried alone (any more).
+-- :define plain_lane coalesce((SELECT plain.id FROM nextdue_lane l CROSS JOIN nextdue_lane plain ON plain.queue = l.queue AND plain.name = l.name AND plain.priority = l.priority AND plain.alone = 0 WHERE l.id = t.lane), t.lane)
+-- A row that was set aside by a limit is due again as it was; and of the group of row t, in lane l, the first such row.
+-- :define unblocked due = wished, rest = NULL, wished = NULL
+-- :define first_blocked (SELECT n.id FROM nextdue_task n WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked' ORDER BY n.wished, n.id LIMIT 1)
+-- How often queues or names were paused or resumed, and one time more.
+-- :define pauses coalesce((SELECT value FROM nextdue_meta WHERE name = 'pauses'), 0)
+-- :define count_pause INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1
+-- Not the row of a schedule, whose key begins with this mark: only who knows its plan can say what comes next.
+-- :define plain coalesce(substr(key, 1, 1) <> '@', 1)
