@@ -256,12 +256,14 @@ class Nextdue(Upkeep, Scheduling):
         grace: Duration = 20,
         once: bool = False,
         exclusive: bool = False,
+        spread: Duration = 0,
         hook: Hook | None = None,
     ) -> Service:
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
+        processes of their own. queues: only these. grace (s): what running tasks get at a stop. spread (s): what is
+        overdue by over a minute at the start, after a downtime, starts spread over so long, the most overdue first.
         """
         return Service(
             self.path,
@@ -274,6 +276,7 @@ class Nextdue(Upkeep, Scheduling):
             grace=grace,
             once=once,
             exclusive=exclusive,
+            spread=spread,
             hook=hook,
             desk=self.desk,
             schedules=self.schedules.declared,

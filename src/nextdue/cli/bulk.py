@@ -1,15 +1,17 @@
 """`nextdue retry`, `run-now`, `cancel` and `purge`: what a person does to tasks, by their ids or by filters."""
 
 import argparse
+from functools import partial
 from typing import Any
 
-from nextdue.cli import chosen, render, target
+from nextdue.cli import chosen, render, schedules, target
 from nextdue.cli.look import HEADERS, paused_by, row_data, table_line
 from nextdue.cli.target import Target
 from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen, Matched, Verb
+from nextdue.sqlite.schedules import ScheduleView
 from nextdue.sqlite.store import SqliteStore
 
 FIRST = 10
@@ -102,6 +104,9 @@ def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
 
 def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     """Why it was left as it is."""
+    found = schedules.of_row(store, view)
+    if found is not None and (verb, state) != ("run_now", "running"):
+        return _of_schedule(verb, found, state)
     sight = care.sight(store, view.id)
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
         return "is due already and waits for its limit; `nextdue why` tells more"
@@ -112,6 +117,20 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     if verb == "purge" and not sight.there:
         return "has no row any more, only lines of the run history"
     return INSTEAD.get((verb, state), f"is {state}; nothing is changed")
+
+
+def _of_schedule(verb: Verb, found: ScheduleView, state: str) -> str:
+    """The row of a schedule is changed by what is done to the schedule."""
+    do = partial(schedules.command, name=found.name, key=found.key)
+    if found.state == "orphaned":
+        return f"is a schedule that no code declares any more; declare it again, or `{do('remove')}`"
+    if found.state == "paused" and verb in ("retry", "run_now"):
+        return f"is a paused schedule; `{do('resume')}` lets it go on"
+    if found.state == "ended" and verb != "cancel":
+        return f"is a schedule that has ended; `{do('remove')}` forgets it"
+    if verb == "retry":
+        return "is a schedule that waits for its next occurrence; `nextdue run-now` starts one"
+    return f"is a schedule; `{do('pause')}` keeps it from running, `{do('remove')}` forgets it"
 
 
 def _many(verb: Verb, where: Target, store: SqliteStore, only: Chosen, args: argparse.Namespace) -> int:

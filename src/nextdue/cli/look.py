@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
-from nextdue.cli import chosen, render, target
+from nextdue.cli import chosen, render, schedules, target
+from nextdue.cli.rules import besides, in_short
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, span, times, utc
 from nextdue.errors import BadDefinition
 from nextdue.records import RunView, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Sight
+from nextdue.sqlite.schedules import ScheduleView
 from nextdue.sqlite.store import SqliteStore
 
 HEADERS = ("ID", "NAME", "STATE", "DUE", "KEY", "FAILED", "ARGS")
@@ -60,7 +62,8 @@ def show(args: argparse.Namespace) -> int:
         if args.json:
             render.document(row_data(store, view) | {"runs": [render.run_data(run) for run in runs]})
             return 0
-        render.fields([("file", str(where.path)), *_details(view, care.sight(store, view.id), now)])
+        details = _details(view, care.sight(store, view.id), now)
+        render.fields([("file", str(where.path)), *details, *_schedule(schedules.of_row(store, view), now)])
     finally:
         store.close()
     if runs:
@@ -179,6 +182,20 @@ def _details(view: TaskView, sight: Sight, now: int) -> list[tuple[str, str]]:
         ("message", view.message),
     ]
     return [(label, render.clean(value, 10_000)) for label, value in pairs if value is not None]
+
+
+def _schedule(found: ScheduleView | None, now: int) -> list[tuple[str, str]]:
+    """What is to be said of the schedule whose row it is."""
+    if found is None:
+        return []
+    last = "never" if found.last is None else f"{shown(found.last)}, {relative(found.last, now)}"
+    return [
+        ("schedule", render.clean("; ".join([in_short(found.plan), *besides(found.plan)]))),
+        ("is", found.state),
+        ("declared by", render.clean(found.source or "no code: it was put at run time")),
+        ("last", last),
+        ("fired", f"{times(found.fired)}, missed {times(found.missed_ever)}"),
+    ]
 
 
 def _run_line(run: RunView) -> tuple[str, ...]:

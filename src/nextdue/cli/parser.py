@@ -22,6 +22,9 @@ tasks:
   run-now    make waiting tasks due now
   cancel     cancel tasks
   purge      remove finished tasks and old history
+schedules:
+  schedules  what runs again and again; pause, resume or remove it
+  forecast   what will run tonight
 the file:
   health     is all that is due being run? for monitoring
   check      look for broken rows
@@ -143,7 +146,8 @@ def _worker(commands: Any, name: str) -> None:
         name,
         "work",
         "Run the tasks of an application until SIGTERM or Ctrl-C (a second one ends the grace).",
-        "[APP] [--once] [-c N] [--loop N] [--processes N] [-q A,B] [--exclusive]\n                      [--grace TIME]",
+        "[APP] [--once] [-c N] [--loop N] [--processes N] [-q A,B] [--exclusive]\n"
+        "                      [--grace TIME] [--spread TIME]",
         "Exit codes: 0 also if tasks failed, 1 if the worker itself failed, 2 for wrong usage, 3 if\n"
         "another exclusive worker is at work.",
     )
@@ -155,6 +159,8 @@ def _worker(commands: Any, name: str) -> None:
     parser.add_argument("-q", "--queues", metavar="A,B", help="only tasks of these queues (default: all)")
     parser.add_argument("--exclusive", action="store_true", help="refuse to work beside another exclusive worker")
     parser.add_argument("--grace", default="20s", metavar="TIME", help="what running tasks get at a stop (default 20s)")
+    herd = "what is overdue by over a minute at the start starts spread over so long: 10m, 2h"
+    parser.add_argument("--spread", default="0", metavar="TIME", help=herd)
 
 
 def _demo(commands: Any, name: str) -> None:
@@ -276,6 +282,37 @@ def _purge(commands: Any, name: str) -> None:
     )
 
 
+def _schedules(commands: Any, name: str) -> None:
+    says = (
+        "List what runs again and again: when it is due next, when it ran last, how often it was missed.\n"
+        "With an application also what no worker has put into the file yet."
+    )
+    usage = "[TARGET] [--json]\n       nextdue schedules pause|resume|remove [TARGET] NAME [KEY]"
+    epilog = (
+        "pause: start no occurrence until resume, whose next one comes at its time. remove: forget it;\n"
+        "what the code declares comes back with the next start of a worker. KEY: the task's name by\n"
+        "default. Exit code 1 if there was nothing to be changed."
+    )
+    parser = _command(commands, name, "schedules", says, usage, epilog)
+    parser.add_argument("words", metavar="[TARGET]", nargs="*", help=f"TARGET: {TARGET}")
+    _json(parser)
+
+
+def _forecast(commands: Any, name: str) -> None:
+    says = (
+        "What will run: the occurrences of all schedules and the deferred tasks, as a table and drawn over\n"
+        "time. A period that counts from the end of each run is foretold as if runs took no time."
+    )
+    parser = _command(commands, name, "forecast", says, "[TARGET] [--hours N | --until TIME] [--tz ZONE] [--json]")
+    _target(parser)
+    parser.add_argument("--hours", type=float, metavar="N", help="so far ahead (default 24)")
+    parser.add_argument("--until", metavar="TIME", help='"07:00", "2026-12-24 18:00" or with an offset')
+    parser.add_argument(
+        "--tz", metavar="ZONE", help="whose clocks are shown, like Europe/Moscow (default: this machine's)"
+    )
+    _json(parser)
+
+
 def _health(commands: Any, name: str) -> None:
     says = (
         "Is all that is due being run? Exit code 1 if not: no worker lives, or the oldest task that could\n"
@@ -368,6 +405,8 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "run-now": _run_now,
     "cancel": _cancel,
     "purge": _purge,
+    "schedules": _schedules,
+    "forecast": _forecast,
     "health": _health,
     "check": _check,
     "doctor": _doctor,

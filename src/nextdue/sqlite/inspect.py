@@ -176,7 +176,19 @@ def uninstall(database: Database) -> None:
     database.write("uninstall_begin", {})
     try:
         refuse_uninstall(database)
-        for name in ("tasks_view", "runs_view", "task", "run", "result", "pause", "rate", "lane", "worker", "meta"):
+        for name in (
+            "tasks_view",
+            "runs_view",
+            "task",
+            "run",
+            "result",
+            "schedule",
+            "pause",
+            "rate",
+            "lane",
+            "worker",
+            "meta",
+        ):
             database.temporary(f"uninstall_{name}", {})
         database.temporary("uninstall_commit", {})
     except BaseException:
