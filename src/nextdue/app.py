@@ -266,21 +266,10 @@ class Nextdue(Upkeep, Scheduling):
         overdue by over a minute at the start, after a downtime, starts spread over so long, the most overdue first.
         """
         return Service(
-            self.path,
-            self.open_store,
-            self._definitions,
-            concurrency=concurrency,
-            loop=loop,
-            processes=processes,
-            queues=queues,
-            grace=grace,
-            once=once,
-            exclusive=exclusive,
-            spread=spread,
-            hook=hook,
-            desk=self.desk,
+            self.path, self.open_store, self._definitions, concurrency=concurrency, loop=loop, processes=processes,
+            queues=queues, grace=grace, once=once, exclusive=exclusive, spread=spread, hook=hook, desk=self.desk,
             schedules=self.schedules.declared,
-        )
+        )  # fmt: skip
 
     def run(self, concurrency: int = 8, **options: Any) -> None:
         """Work in this thread until SIGTERM or Ctrl-C. Takes the options of working()."""

@@ -1,7 +1,8 @@
-"""Herds: what is overdue after a downtime starts spread out. And clocks that jump, as a worker and the doctor tell it."""
+"""Herds: what is overdue after a downtime starts spread out. Clocks that jump, as a worker and the doctor tell it."""
 
 import json
 import logging
+from itertools import pairwise
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_the_most_overdue_are_first_and_all_lie_in_the_window(store, piece):
     assert all(NOW < due <= NOW + TEN_MINUTES for _, due, _ in found)
     assert [old for *_, old in sorted(found, key=lambda row: row[1])] == sorted(overdue)
     dues = sorted(due for _, due, _ in found)
-    assert {b - a for a, b in zip(dues, dues[1:], strict=False)} == {TEN_MINUTES // 40}
+    assert {b - a for a, b in pairwise(dues)} == {TEN_MINUTES // 40}
     assert spread(store, ["letter", "bill"]) == 0
 
 
@@ -69,8 +70,8 @@ def test_what_expires_after_the_window_is_spread(store):
     assert spread(store, ["letter"]) == 1
 
 
-def test_a_million_and_a_few_lanes_take_seconds_at_most(store):
-    """Each piece asks each lane for its nearest rows only, by the index."""
+def test_a_piece_is_sought_lane_by_lane(store):
+    """By the index: 300,000 overdue rows of three names are moved in some seconds, whatever else is in the file."""
     plan = store.database.connection.execute(
         "EXPLAIN QUERY PLAN " + (herd.load("nextdue.sqlite", herd.PAGE)["herd_piece"]),
         dict.fromkeys(("lanes", "until", "now", "window", "done", "size", "piece")) | {"lanes": "[]"},
