@@ -48,6 +48,18 @@ def line(rule, due, *, slot="due", state="waiting", key="a", **more):
     return Line(view, state, due if state == "waiting" else None, None)
 
 
+def foretold(line, now, until):
+    coming = forecast._of_schedule(line, now, until)
+    assert coming is not None
+    return coming
+
+
+def next_of(rule):
+    slot = rule.next_ms(NOW)
+    assert slot is not None
+    return slot
+
+
 def by_hand(rule, after, until):
     found = []
     while (after := rule.next_ms(after)) is not None and after <= until:
@@ -61,7 +73,7 @@ def test_occurrences_are_counted_and_drawn_as_they_come(expr, hours):
     rule = Cron(expr, "Europe/Berlin")
     until = NOW + hours * 3_600_000
     slot = rule.next_ms(NOW)
-    coming = forecast._of_schedule(line(rule, slot), NOW, until)
+    coming = foretold(line(rule, slot), NOW, until)
     expected = by_hand(rule, NOW, until)
     assert (coming.total, coming.times) == (len(expected), expected[: forecast.TIMES])
     scale = timeline.scale(NOW, until, ZoneInfo("Europe/Berlin"))
@@ -75,7 +87,7 @@ def test_occurrences_are_counted_and_drawn_as_they_come(expr, hours):
 
 @pytest.mark.parametrize("minutes", [1, 30])
 def test_a_period_from_the_end_is_about(minutes):
-    coming = forecast._of_schedule(line(Every(minutes * 60), NOW + 90_000, slot=None), NOW, NOW + DAY)
+    coming = foretold(line(Every(minutes * 60), NOW + 90_000, slot=None), NOW, NOW + DAY)
     expected = list(range(NOW + 90_000, NOW + DAY + 1, minutes * 60_000))
     assert coming.about
     assert (coming.total, coming.times) == (len(expected), expected[: forecast.TIMES])
@@ -85,20 +97,20 @@ def test_a_period_from_the_end_is_about(minutes):
 
 def test_what_is_overdue_runs_now_and_once():
     rule = Cron("0 * * * *")
-    coming = forecast._of_schedule(line(rule, NOW - 5 * 3_600_000), NOW + 60_000, NOW + 3 * 3_600_000)
+    coming = foretold(line(rule, NOW - 5 * 3_600_000), NOW + 60_000, NOW + 3 * 3_600_000)
     assert coming.times == [NOW + 60_000, *(NOW + n * 3_600_000 for n in (1, 2, 3))]
-    skipped = forecast._of_schedule(line(rule, NOW - 5 * 3_600_000, missed="skip"), NOW + 120_000, NOW + 7_200_000)
+    skipped = foretold(line(rule, NOW - 5 * 3_600_000, missed="skip"), NOW + 120_000, NOW + 7_200_000)
     assert skipped.times == [NOW + 3_600_000, NOW + 7_200_000]
 
 
 def test_jitter_ending_count_and_a_running_one():
     rule = Cron("0 * * * *")
-    slot = rule.next_ms(NOW)
-    jittered = forecast._of_schedule(line(rule, slot + 300_000, slot=slot), NOW, NOW + 2 * 3_600_000)
+    slot = next_of(rule)
+    jittered = foretold(line(rule, slot + 300_000, slot=slot), NOW, NOW + 2 * 3_600_000)
     assert jittered.times == [slot + 300_000, slot + 3_600_000]
-    assert forecast._of_schedule(line(rule, slot, ending_ms=slot + 3_600_000), NOW, NOW + DAY).total == 2
-    assert forecast._of_schedule(line(rule, slot, count=5, fired=2), NOW, NOW + DAY).total == 3
-    running = forecast._of_schedule(line(rule, None, slot=slot - 3_600_000, state="running"), NOW, NOW + 3_600_000)
+    assert foretold(line(rule, slot, ending_ms=slot + 3_600_000), NOW, NOW + DAY).total == 2
+    assert foretold(line(rule, slot, count=5, fired=2), NOW, NOW + DAY).total == 3
+    running = foretold(line(rule, None, slot=slot - 3_600_000, state="running"), NOW, NOW + 3_600_000)
     assert running.times == [slot]
     assert forecast._of_schedule(line(rule, slot, state="paused"), NOW, NOW + DAY) is None
 
@@ -130,7 +142,7 @@ def test_the_drawing_of_that_night(capsys):
 
 
 def test_an_ascii_terminal_gets_ascii(capsys, monkeypatch):
-    monkeypatch.setattr(timeline.sys, "stdout", types.SimpleNamespace(encoding="ascii"))
+    monkeypatch.setattr("sys.stdout", types.SimpleNamespace(encoding="ascii"))
     assert timeline._glyphs() == ".o#^"
 
 

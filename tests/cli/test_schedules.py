@@ -126,6 +126,18 @@ def test_one_is_paused_and_resumed(started, cli):
     assert data(cli, "shop.db")["nightly", "nightly"]["state"] == "waiting"
 
 
+def test_pausing_its_row_pauses_the_schedule(started, cli):
+    number = started.sql("SELECT id FROM nextdue_task WHERE key = '@eu'")[0][0]
+    assert cli("pause", "shop.db", number)[0] == 0
+    assert data(cli, "shop.db")["export", "eu"]["state"] == "paused"
+    assert cli("resume", "shop.db", "--all")[0] == 0
+    assert data(cli, "shop.db")["export", "eu"]["state"] == "waiting"
+    cli("schedules", "pause", "shop.db", "export", "eu")
+    assert cli("resume", "shop.db", number)[0] == 0
+    assert data(cli, "shop.db")["export", "eu"]["paused"] is None
+    assert cli("resume", "shop.db", number)[0] == 1
+
+
 def test_a_key_tells_which_of_several(started, cli, monkeypatch):
     code, _, err = cli("schedules", "pause", "shop.db", "export")
     assert code == 2

@@ -12,6 +12,7 @@ from nextdue.records import Put, Serving
 from nextdue.sqlite import herd
 from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
+from nextdue.statements import load
 
 NOW = 1_796_126_400_000
 HOUR = 3_600_000
@@ -73,7 +74,7 @@ def test_what_expires_after_the_window_is_spread(store):
 def test_a_piece_is_sought_lane_by_lane(store):
     """By the index: 300,000 overdue rows of three names are moved in some seconds, whatever else is in the file."""
     plan = store.database.connection.execute(
-        "EXPLAIN QUERY PLAN " + (herd.load("nextdue.sqlite", herd.PAGE)["herd_piece"]),
+        "EXPLAIN QUERY PLAN " + (load("nextdue.sqlite", herd.PAGE)["herd_piece"]),
         dict.fromkeys(("lanes", "until", "now", "window", "done", "size", "piece")) | {"lanes": "[]"},
     ).fetchall()
     lines = [line for *_, line in plan]
@@ -135,7 +136,8 @@ class Clocks:
 
 def test_f009_a_jump_of_the_clock_is_told_once(tmp_path, caplog):
     """F009: the clock is set while a worker waits: by how much and in which direction is said once."""
-    clocks, steps = Clocks(), []
+    clocks = Clocks()
+    steps: list[int] = []
     store = SqliteStore(tmp_path / "shop.db", now=lambda: clocks.wall, monotonic_ms=lambda: clocks.monotonic)
     worker = store.enlist()
     store.serve({"letter": Serving(300_000)}, None)
