@@ -237,3 +237,8 @@ def test_until_is_a_time_of_the_clocks_shown(text, ahead):
     assert forecast._until(asked, NOW, berlin) == to_ms(EVE + ahead + extra)
     with pytest.raises(BadTime):
         forecast._until(argparse.Namespace(hours=None, until="2026-10-24 21:59"), NOW, berlin)
+
+
+@pytest.mark.parametrize(("hours", "label"), [(0.05, "20:00"), (2, "20:00"), (24, "20"), (24 * 10, "24.10")])
+def test_the_axis_says_where_a_drawing_begins(hours, label):
+    assert timeline._axis(timeline.scale(NOW, NOW + int(hours * 3_600_000), UTC), UTC).startswith(label)

@@ -140,7 +140,10 @@ def _past(line: Line, now: int) -> str:
         said.append("runs now")
     if view.attempts:
         said.append(f"failed {view.attempts}x: {view.message or view.reason}"[:60])
-    said.append("never ran" if view.last is None else f"last {near(view.last, now)}")
+    if view.last is not None:
+        said.append(f"last {near(view.last, now)}")
+    elif not view.attempts and line.state != "running":
+        said.append("never ran")
     if view.missed_ever:
         said.append(f"missed {view.missed_ever}")
     if view.paused is not None and line.state != "orphaned":

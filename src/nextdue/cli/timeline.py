@@ -51,16 +51,18 @@ def draw(scale: Scale, rows: Sequence[tuple[str, Sequence[int]]], changes: Seque
 
 
 def _axis(scale: Scale, tz: tzinfo | None) -> str:
-    """The hours, or for longer times the days, above the columns where they begin."""
+    """The hours, or for longer times the days and for shorter ones the minutes, above the columns where they begin."""
+    by_minute = scale.width * scale.columns < 3 * 3_600_000
     by_day = scale.width * scale.columns > 3 * 86_400_000
     line = [" "] * (scale.columns + 5)
     free, before = 0, None
     for n in range(scale.columns):
         at = from_ms(scale.start + n * scale.width).astimezone(tz)
-        text = f"{at:%d.%m}" if by_day else f"{at:%H}"
-        if n >= free and (at.date() != before if by_day else at.minute == 0):
+        text = f"{at:%d.%m}" if by_day else f"{at:%H:%M}" if by_minute else f"{at:%H}"
+        begins = at.date() != before if by_day else by_minute or at.minute == 0
+        if n >= free and begins:
             line[n : n + len(text)] = text
-            free = n + len(text) + (3 if by_day else 2)
+            free = n + len(text) + (2 if text == f"{at:%H}" else 3)
         before = at.date()
     return "".join(line)
 

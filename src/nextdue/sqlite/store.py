@@ -295,8 +295,8 @@ class SqliteStore:
         if step < 0:
             self._cut_leases()
         if step:
-            self.database.write("note_step", {"step": step, **self.clock()}, durable=False)
             self.on_step(step)
+            self.database.write("note_step", {"step": step, **self.clock()}, durable=False)
         return step != 0
 
     def _cut_leases(self) -> None:
