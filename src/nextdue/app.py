@@ -260,30 +260,22 @@ class Nextdue(Upkeep, Scheduling):
         grace: Duration = 20,
         once: bool = False,
         exclusive: bool = False,
+        spread: Duration = 0,
         hook: Hook | None = None,
     ) -> Service:
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
         processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
-        tasks get at a stop.
+        tasks get at a stop. spread (s): what is overdue by over a minute at the start, after a downtime, starts spread
+        over so long, the most overdue first.
         """
         return Service(
-            self.path,
-            self.open_store,
-            self._definitions,
-            concurrency=concurrency,
-            loop=loop,
-            processes=processes,
-            tasks_per_process=tasks_per_process,
-            queues=queues,
-            grace=grace,
-            once=once,
-            exclusive=exclusive,
-            hook=hook,
-            desk=self.desk,
+            self.path, self.open_store, self._definitions, concurrency=concurrency, loop=loop, processes=processes,
+            tasks_per_process=tasks_per_process, queues=queues, grace=grace, once=once, exclusive=exclusive,
+            spread=spread, hook=hook, desk=self.desk,
             schedules=self.schedules.declared,
-        )
+        )  # fmt: skip
 
     def run(self, concurrency: int = 8, **options: Any) -> None:
         """Work in this thread until SIGTERM or Ctrl-C. Takes the options of working()."""

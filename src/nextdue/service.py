@@ -22,6 +22,7 @@ from nextdue.executors.call import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
 from nextdue.schedules import Pairs, declare
+from nextdue.sqlite import herd
 from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
@@ -54,6 +55,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         hook: Hook | None = None,
         desk: Desk | None = None,
         schedules: Callable[[], Pairs] = tuple,
+        spread: Duration = 0,
     ) -> None:
         self.sizes: dict[RunIn, int] = {
             "thread": _size("concurrency", concurrency, 1000),
@@ -67,6 +69,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._once, self._exclusive = once, exclusive
         self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
         self._hook, self._schedules = hook, schedules
+        self._spread_ms = _spread_ms(spread, once)
+        self.spread = 0
+        """How many overdue tasks were spread at the start."""
         self._desk = desk or Desk(path, make_store)
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
@@ -111,6 +116,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 once=self._once,
                 hook=self._tell,
             )
+            if self._spread_ms:
+                self.spread = herd.spread(store, "herd_open", self._spread_ms, herd.LATE_MS)
+            store.on_step = _log_step
             self._alarm = make_alarm(self.path, store.quiet, store.database.check_file)
             if changes:
                 self._alarm.ring()
@@ -263,6 +271,22 @@ def _size(name: str, size: object, most: int) -> int:
     if type(size) is not int or not 1 <= size <= most:
         raise BadDefinition(f"{name} must be a whole number from 1 to {most}, not {size!r}")
     return size
+
+
+def _spread_ms(spread: Duration, once: bool) -> int:
+    ms = duration_ms(spread, "spread")
+    if ms > herd.LONGEST_MS:
+        raise BadDefinition(f"spread must be at most 30 days, not {spread!r}")
+    if ms and once:
+        raise BadDefinition("once runs what is due now, spread puts it off; give one of them")
+    return ms
+
+
+def _log_step(step_ms: int) -> None:
+    if step_ms < 0:
+        log.warning("the clock was set back by %.1f s", -step_ms / 1000)
+    else:
+        log.warning("the clock went forward by %.1f s: it was set, or this machine was asleep", step_ms / 1000)
 
 
 def _log_trouble(trouble: StoreError | None) -> None:

@@ -36,8 +36,19 @@ def test_a_healthy_file(shop, cli):
         "worker",
         "tasks",
     ]
-    assert [about for _, about, _ in found] == [*abouts, "names"]
-    for about in ("permissions", "schema", "journal", "wal", "readers", "clock", "worker", "tasks", "names"):
+    assert [about for _, about, _ in found] == [*abouts, "names", "schedules"]
+    for about in (
+        "permissions",
+        "schema",
+        "journal",
+        "wal",
+        "readers",
+        "clock",
+        "worker",
+        "tasks",
+        "names",
+        "schedules",
+    ):
         assert lines(found, about)[0][0] == "ok", found
     assert lines(found, "permissions") == [("ok", "mode 0600")]
     code, out, _ = cli("doctor", "shop.db")

@@ -52,6 +52,22 @@ def test_the_first_lines_tell_what_there_is_to_do(shop):
     assert err.count("\n") == 1
 
 
+def test_a_herd_is_spread_and_said_to_be(shop):
+    shop.nd.tasks["receipt"].enqueue_many([(n,) for n in range(100, 140)])
+    shop.sql("UPDATE nextdue_task SET due = due - 3600000")
+    with shop.popen("worker", "shop:nd", "--spread", "2h") as worker:
+        lines = until(worker.stdout, "next due")
+        worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate(timeout=20)
+    assert worker.returncode == 0, err
+    assert "  spread     40 that were overdue for over a minute\n" in lines
+    assert not any("overdue    40" in line for line in lines)
+    assert out.count("receipt ") <= 1
+    code, _, err = shop.run("worker", "shop:nd", "--once", "--spread", "2h")
+    assert code == 2
+    assert "give one of them" in err
+
+
 def test_an_idle_file_is_told_in_few_words_and_without_rich(shop):
     shop.write(
         "from shop import nd\nimport atexit, sys\natexit.register(lambda: print('rich' in sys.modules))", "app.py"

@@ -3,11 +3,13 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,13 +83,16 @@ def read_until(program: "subprocess.Popen[str]", words: str) -> list[str]:
 
 def test_examples_are_short():
     assert {path.stem for path in EXAMPLES} == {
+        "adopt_table",
         "defer",
+        "hot_counter",
         "inside_a_service",
         "long_task",
         "safe_export",
         "test_shop",
         "transaction",
         "two_processes",
+        "untouched_entries",
     }
     for path in EXAMPLES:
         assert len(path.read_text("utf-8").splitlines()) < 40, path
@@ -123,6 +128,52 @@ def test_long_task(programs):
     script = programs.folder / "long_task.py"
     script.write_text(script.read_text("utf-8").replace("enqueue(3)", "enqueue(1.5)"), "utf-8")
     assert programs.run("long_task.py").splitlines() == ["done in one go", "done after 1 attempt"]
+
+
+@pytest.mark.timeout(30)
+def test_untouched_entries(programs):
+    script = programs.folder / "untouched_entries.py"
+    code = script.read_text("utf-8").replace("KEPT_S = 86_400", "KEPT_S = 1").replace('"1m"', '"1s"')
+    script.write_text(code, "utf-8")
+    program = programs.start("untouched_entries.py")
+    assert read_until(program, "forgot")[-1] == "forgot ['ada', 'bob']\n"
+    assert "forgot" not in programs.stop(program, signal.SIGINT)  # one run for three touches
+
+
+@pytest.mark.timeout(30)
+def test_hot_counter(programs):
+    script = programs.folder / "hot_counter.py"
+    script.write_text(script.read_text("utf-8").replace('"10s"', '"1s"').replace("200_000", "20_000"), "utf-8")
+    programs.run("hot_counter.py")
+    with closing(sqlite3.connect(programs.folder / "counter.db")) as db:
+        assert db.execute("SELECT name, n FROM hit ORDER BY name").fetchall() == [("about", 5_000), ("home", 15_000)]
+        assert db.execute("SELECT count(*) FROM nextdue_runs WHERE outcome = 'done'").fetchone()[0] <= 8
+
+
+@pytest.mark.timeout(30)
+def test_adopt_table(programs):
+    """Killed in the middle nothing is adopted; then all that isn't done, once, however often it is run."""
+    path = programs.folder / "adopted.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE zadachi(id TEXT PRIMARY KEY, kogda INTEGER, telo TEXT, vzyato, gotovo)")
+        rows = [(f"z{n}", int(time.time()) + 3600 * (n > 0), f"body {n}", None, n % 2) for n in range(2_000)]
+        db.executemany("INSERT INTO zadachi VALUES (?, ?, ?, ?, ?)", rows)
+    adopt = "import adopt_table as a; print(a.adopt()); a.nd.close()"
+    killed = adopt.replace(
+        "print(", "a.zadacha.using = lambda **k: __import__('os').kill(__import__('os').getpid(), 9); print("
+    )
+    died = programs.start("-c", killed)
+    assert died.wait(20) == -signal.SIGKILL
+    assert programs.run("-c", adopt) == "1000\n"
+    assert programs.run("-c", adopt) == "0\n"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE zadachi SET vzyato = NULL")  # as if that had never been written: the keys hold
+    assert programs.run("-c", adopt) == "1000\n"
+    program = programs.start("adopt_table.py")
+    assert "adopted 0" in read_until(program, "done body 0")[0]
+    programs.stop(program, signal.SIGINT)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*), sum(due_ms > 0) FROM nextdue_tasks").fetchone() == (1000, 999)
 
 
 def test_test_shop(programs):

@@ -182,7 +182,7 @@ def held_now(place):
 
 
 def test_a_herd_is_spread_stably(shop):
-    """What is overdue gets an offset by its id; what is due later keeps its due."""
+    """What is overdue is spread in the order of its dues; what is due later keeps its due."""
     shop.does(
         "import shop; shop.letter.enqueue_many([(n,) for n in range(12_000)]); "
         "shop.receipt.using(delay='5h').enqueue(1)"

@@ -2,7 +2,7 @@
 
 from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
-from tests.simulation.mutants import MAX, NOW, PUT, TICK, Plant, both, swapped
+from tests.simulation.mutants import MAX, NOW, PLAIN, PUT, TICK, Plant, both, swapped
 from tests.simulation.world import Weather
 
 MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
@@ -138,13 +138,13 @@ def a_stop_is_forgotten_at_a_retry(patch):
 def a_stop_is_forgotten_with_the_worker(patch):
     return both(
         swapped(TICK, "'crashed', stop IS NOT NULL AND key IS NULL,", "'crashed', 0,"),
-        swapped(TICK, f"WHERE token {MINE} AND stop IS NOT NULL;", "WHERE 0;"),
+        swapped(TICK, f"WHERE token {MINE} AND stop IS NOT NULL AND {PLAIN};", "WHERE 0;"),
     )
 
 
 @mutant(UNKNOWN_DEATHS)
 def a_stop_is_forgotten_with_the_lease(patch):
-    return swapped(TICK, " + ((t.stop IS NOT NULL) << 3)", "")
+    return swapped(TICK, f" + ((t.stop IS NOT NULL AND {PLAIN}) << 3)", "")
 
 
 @mutant(Weather(puts=90, storm_ms=60_000))

@@ -1,9 +1,10 @@
 """`nextdue retry`, `run-now`, `cancel` and `purge`: what a person does to tasks, by their ids or by filters."""
 
 import argparse
+from functools import partial
 from typing import Any
 
-from nextdue.cli import chosen, render, target
+from nextdue.cli import chosen, render, schedules, target
 from nextdue.cli.look import paused_by, row_data, table
 from nextdue.cli.target import Target
 from nextdue.cli.times import shown
@@ -11,6 +12,7 @@ from nextdue.errors import BadDefinition
 from nextdue.records import TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen, Matched, Verb
+from nextdue.sqlite.schedules import ScheduleView
 from nextdue.sqlite.store import SqliteStore
 
 FIRST = 10
@@ -109,6 +111,9 @@ def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
 
 def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     """Why it was left as it is."""
+    found = schedules.of_row(store, view)
+    if found is not None and (verb, state) != ("run_now", "running"):
+        return _of_schedule(verb, found, state)
     sight = care.sight(store, view.id)
     it = f"{target.pasteable(store.database.path)} {view.id}"
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
@@ -125,6 +130,20 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     if said == DONE and view.key is not None and sight.there:
         said += f", by on_conflict='replace', or free its key before: `nextdue purge {it}`"
     return said.format(it=it)
+
+
+def _of_schedule(verb: Verb, found: ScheduleView, state: str) -> str:
+    """The row of a schedule is changed by what is done to the schedule."""
+    do = partial(schedules.command, name=found.name, key=found.key)
+    if found.state == "orphaned":
+        return f"is a schedule that no code declares any more; declare it again, or `{do('remove')}`"
+    if found.state == "paused" and verb in ("retry", "run_now"):
+        return f"is a paused schedule; `{do('resume')}` lets it go on"
+    if found.state == "ended" and verb != "cancel":
+        return f"is a schedule that has ended; `{do('remove')}` forgets it"
+    if verb == "retry":
+        return "is a schedule that waits for its next occurrence; `nextdue run-now` starts one"
+    return f"is a schedule; `{do('pause')}` keeps it from running, `{do('remove')}` forgets it"
 
 
 def _many(verb: Verb, where: Target, store: SqliteStore, only: Chosen, args: argparse.Namespace) -> int:

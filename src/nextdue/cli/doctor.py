@@ -14,12 +14,13 @@ from shlex import quote
 from typing import Literal, NamedTuple
 
 from nextdue.app import Nextdue
-from nextdue.cli import readers, render, target
+from nextdue.cli import readers, render, schedules, target
 from nextdue.cli.health import many
 from nextdue.cli.times import local_zone, relative, shown
 from nextdue.clock import span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
 from nextdue.sqlite import health, inspect, pauses, restore
+from nextdue.sqlite import schedules as stored
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
 from nextdue.sqlite.files import FLEETING, filesystem, is_shared
 from nextdue.sqlite.store import SqliteStore
@@ -29,6 +30,8 @@ LATE_MS = 60_000
 """Overdue for longer than this is worth a warning."""
 FREE_BYTES = (10 << 20, 200 << 20)
 """Free space that is bad, and that is worth a warning."""
+STEP_SHOWN_MS = 7 * 86_400_000
+"""A jump of the clock is worth a warning for so long."""
 SANE_S = 1_735_689_600
 """2025-01-01: a clock before it was never set."""
 
@@ -77,6 +80,7 @@ def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
         yield from _clock(store)
         yield from _workers(store)
         yield from _tasks(store, app)
+        yield from _schedules(store, app)
         yield from _paused(store)
     finally:
         store.close()
@@ -157,6 +161,13 @@ def _clock(store: SqliteStore) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "clock", text)
+    found = inspect.rows(store.database, "clock_step")
+    if found:
+        at, step = found[0]
+        way = "back" if step < 0 else "forward"
+        text = f"a worker saw it go {way} by {span(abs(step))} at {shown(at)}, {relative(at, now)}"
+        recent = now - at < STEP_SHOWN_MS
+        yield Finding("warn" if recent else "ok", "clock", text, "was it set, or was the machine asleep?" * recent)
 
 
 def _workers(store: SqliteStore) -> Iterator[Finding]:
@@ -222,6 +233,31 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
             yield Finding("warn", "names", text, "declare them, or give the new name an alias")
         else:
             yield Finding("ok", "names", "the application declares all that wait")
+
+
+def _schedules(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
+    now, views = store.now_ms(), stored.listed(store)
+    known = None if app is None else {name for t in app.tasks.values() for name in (t.name, *t.options.aliases)}
+    orphans = [schedules.label(view) for view in views if view.orphaned is not None]
+    if orphans:
+        todo = "declare them again, or forget them: nextdue schedules remove NAME KEY"
+        yield Finding("warn", "schedules", f"declared by no code any more, and held: {_named(orphans)}", todo)
+    living = [view for view in views if view.state in ("waiting", "running")]
+    strange = [schedules.label(view) for view in living if known is not None and view.name not in known]
+    if strange:
+        text = f"of tasks that the application doesn't declare: {_named(strange)}"
+        yield Finding("warn", "schedules", text, "declare the tasks, or nextdue schedules remove NAME KEY")
+    late = [v for v in living if v.state == "waiting" and v.due is not None and now - v.due > LATE_MS]
+    if late:
+        text = f"overdue, and started by nobody: {_named([schedules.label(view) for view in late])}"
+        yield Finding("warn", "schedules", text, "start a worker that knows their tasks, or end a pause of them")
+    if not (orphans or strange or late):
+        yield Finding("ok", "schedules", f"{render.counted(len(living), 'schedule')} in force")
+
+
+def _named(words: list[str], most: int = 10) -> str:
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(render.clean(word, 60) for word in words[:most]) + more
 
 
 def _counted(counts: Counter[str]) -> str:

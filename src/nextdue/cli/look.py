@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from nextdue.cli import chosen, render, target
+from nextdue.cli import chosen, render, schedules, target
+from nextdue.cli.rules import besides, in_short
 from nextdue.cli.target import Target
 from nextdue.cli.times import brief, local, relative, shown, times, utc, zone
 from nextdue.clock import span
@@ -14,6 +15,7 @@ from nextdue.errors import BadDefinition
 from nextdue.records import RunView, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Sight
+from nextdue.sqlite.schedules import ScheduleView
 from nextdue.sqlite.store import SqliteStore
 
 CUT = ("NAME", "KEY", "FAILED", "ARGS")
@@ -64,7 +66,8 @@ def show(args: argparse.Namespace) -> int:
         if args.json:
             render.document(row_data(store, view) | {"runs": [render.run_data(run) for run in runs]})
             return 0
-        render.fields([("file", str(where.path)), *_details(view, care.sight(store, view.id), result, now)])
+        details = _details(view, care.sight(store, view.id), result, now)
+        render.fields([("file", str(where.path)), *details, *_schedule(schedules.of_row(store, view), now)])
     finally:
         store.close()
     if runs:
@@ -192,6 +195,20 @@ def _details(view: TaskView, sight: Sight, result: str | None, now: int) -> list
         ("message", view.message),
     ]
     return [(label, render.clean(value, 10_000)) for label, value in pairs if value is not None]
+
+
+def _schedule(found: ScheduleView | None, now: int) -> list[tuple[str, str]]:
+    """What is to be said of the schedule whose row it is."""
+    if found is None:
+        return []
+    last = "never" if found.last is None else f"{shown(found.last)}, {relative(found.last, now)}"
+    return [
+        ("schedule", render.clean("; ".join([in_short(found.plan), *besides(found.plan)]))),
+        ("is", found.state),
+        ("declared by", render.clean(found.source or "no code: it was put at run time")),
+        ("last", last),
+        ("fired", f"{times(found.fired)}, missed {times(found.missed_ever)}"),
+    ]
 
 
 def _run_line(run: RunView) -> tuple[str, ...]:

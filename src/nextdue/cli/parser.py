@@ -26,6 +26,8 @@ tasks:
   purge      remove finished tasks and old history
 schedules:
   explain    a cron expression in words, and when it comes next
+  schedules  what runs again and again; pause, resume or remove it
+  forecast   what will run tonight
 the file:
   health     is all that is due being run? for monitoring
   check      look for broken rows
@@ -158,7 +160,8 @@ def _worker(commands: Any, name: str) -> None:
         "work",
         "Run the tasks of an application until SIGTERM or Ctrl-C (a second one ends the grace).",
         "[APP] [--once] [-c N] [--loop N] [--processes N]\n"
-        "                      [--tasks-per-process N] [-q A,B] [--exclusive]\n                      [--grace TIME]",
+        "                      [--tasks-per-process N] [-q A,B] [--exclusive]\n"
+        "                      [--grace TIME] [--spread TIME]",
         "Exit codes: 0 also if tasks failed, 1 if the worker itself failed, 2 for wrong usage, 3 if\n"
         "another exclusive worker is at work.",
     )
@@ -171,6 +174,8 @@ def _worker(commands: Any, name: str) -> None:
     parser.add_argument("-q", "--queues", metavar="A,B", help="only tasks of these queues (default: all)")
     parser.add_argument("--exclusive", action="store_true", help="refuse to work beside another exclusive worker")
     parser.add_argument("--grace", default="20s", metavar="TIME", help="what running tasks get at a stop (default 20s)")
+    herd = "what is overdue by over a minute at the start starts spread over so long: 10m, 2h"
+    parser.add_argument("--spread", default="0", metavar="TIME", help=herd)
 
 
 def _demo(commands: Any, name: str) -> None:
@@ -304,7 +309,7 @@ def _explain(commands: Any, name: str) -> None:
         name,
         "explain",
         says,
-        "EXPR [--tz ZONE] [--day-and] [--count N] [--from TIME] [--json]",
+        "EXPR [--tz ZONE] [--day-and] [--count N]\n                       [--from TIME] [--json]",
         'example:\n  nextdue explain "30 2 * * *" --tz Europe/Berlin --from 2026-10-24',
     )
     parser.add_argument("words", metavar="EXPR", nargs="+", help='five fields, six with seconds, or one like "@daily"')
@@ -312,6 +317,37 @@ def _explain(commands: Any, name: str) -> None:
     parser.add_argument("--day-and", action="store_true", help="a day must match both day fields")
     parser.add_argument("--count", type=int, default=5, metavar="N", help="so many occurrences (default 5)")
     parser.add_argument("--from", dest="start", metavar="TIME", help="those after this time (default: now)")
+    _json(parser)
+
+
+def _schedules(commands: Any, name: str) -> None:
+    says = (
+        "List what runs again and again: when it is due next, when it ran last, how often it was missed.\n"
+        "With an application also what no worker has put into the file yet."
+    )
+    usage = "[TARGET] [--json]\n       nextdue schedules pause|resume|remove [TARGET] NAME [KEY]"
+    epilog = (
+        "pause: start no occurrence until resume, whose next one comes at its time. remove: forget it;\n"
+        "what the code declares comes back with the next start of a worker. KEY: the task's name by\n"
+        "default. Exit code 1 if there was nothing to be changed."
+    )
+    parser = _command(commands, name, "schedules", says, usage, epilog)
+    parser.add_argument("words", metavar="[TARGET]", nargs="*", help=f"TARGET: {TARGET}")
+    _json(parser)
+
+
+def _forecast(commands: Any, name: str) -> None:
+    says = (
+        "What will run: the occurrences of all schedules and the deferred tasks, as a table and drawn over\n"
+        "time. A period that counts from the end of each run is foretold as if runs took no time."
+    )
+    parser = _command(commands, name, "forecast", says, "[TARGET] [--hours N | --until TIME] [--tz ZONE] [--json]")
+    _target(parser)
+    parser.add_argument("--hours", type=float, metavar="N", help="so far ahead (default 24)")
+    parser.add_argument("--until", metavar="TIME", help='"07:00", "2026-12-24 18:00" or with an offset')
+    parser.add_argument(
+        "--tz", metavar="ZONE", help="whose clocks are shown, like Europe/Moscow (default: this machine's)"
+    )
     _json(parser)
 
 
@@ -408,6 +444,8 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "cancel": _cancel,
     "purge": _purge,
     "explain": _explain,
+    "schedules": _schedules,
+    "forecast": _forecast,
     "health": _health,
     "check": _check,
     "doctor": _doctor,

@@ -63,14 +63,14 @@ def document(value: Any) -> None:
 def task_data(view: TaskView) -> dict[str, Any]:
     """A task for a program: instants in ms and as UTC text, arguments as JSON."""
     data = msgspec.to_builtins(view)
-    data["args"] = None if view.args is None else _parsed(view.args)
+    data["args"] = None if view.args is None else parsed(view.args)
     return _with_times(data, ("due", "scheduled_for", "created"))
 
 
 def run_data(run: RunView) -> dict[str, Any]:
     """A run for a program."""
     data = msgspec.to_builtins(run)
-    data["result"] = None if run.result is None else _parsed(run.result)
+    data["result"] = None if run.result is None else parsed(run.result)
     return _with_times(data, ("scheduled_for", "started", "ended"))
 
 
@@ -83,7 +83,7 @@ def _with_times(data: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
     """As it is if it isn't JSON after all: whoever looks for the trouble must see it."""
     try:
         return msgspec.json.decode(text)

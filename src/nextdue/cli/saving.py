@@ -12,12 +12,11 @@ from nextdue.sqlite import files
 from nextdue.sqlite import restore as restoring
 from nextdue.sqlite.alarm import ring
 from nextdue.sqlite.backup import backup as back_up
+from nextdue.sqlite.herd import LONGEST_MS
 from nextdue.sqlite.restore import Held
 
 SHOWN = 20
 """The most lines of what runs again."""
-LONGEST_MS = 30 * 86_400_000
-"""The longest window over which a herd is spread."""
 
 
 def backup(args: argparse.Namespace) -> int:

@@ -1,10 +1,12 @@
 """`nextdue why`: in plain sentences, why a task hasn't run yet, isn't running, or won't run."""
 
 import argparse
+from functools import partial
 from shlex import quote
 
-from nextdue.cli import render, target
+from nextdue.cli import render, schedules, target
 from nextdue.cli.look import one
+from nextdue.cli.rules import besides, in_short
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
@@ -12,6 +14,7 @@ from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
 from nextdue.sqlite.health import served
 from nextdue.sqlite.inspect import Life
+from nextdue.sqlite.schedules import ScheduleView
 from nextdue.sqlite.store import SqliteStore
 
 
@@ -34,6 +37,14 @@ def why(args: argparse.Namespace) -> int:
 def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     """The sentences. What the file doesn't tell isn't guessed."""
     now, sight = store.now_ms(), care.sight(store, view.id)
+    found = schedules.of_row(store, view)
+    if found is not None and found.state in ("paused", "orphaned", "ended"):
+        return _schedule_at_rest(found, now)
+    said = _state(where, store, view, sight, now)
+    return said if found is None else _schedule(found, view, now) + said
+
+
+def _state(where: Target, store: SqliteStore, view: TaskView, sight: Sight, now: int) -> list[str]:
     match view.state:
         case "waiting" if sight.rest == "blocked":
             return [*_failures(view), *_blocked(sight, view, now), *_pauses(where, store, sight, view, now)]
@@ -59,6 +70,33 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
 def _it(where: Target, view: TaskView) -> str:
     """The task as the words of a command."""
     return f"{target.pasteable(where.path)} {view.id}"
+
+
+def _schedule(found: ScheduleView, view: TaskView, now: int) -> list[str]:
+    """What occurrence of its schedule it is."""
+    rule = render.clean("; ".join([in_short(found.plan), *besides(found.plan)]))
+    slot = found.slot if found.slot is not None else view.due if view.state == "waiting" else None
+    which = "" if slot is None else f", which now stands for {shown(slot)}"
+    said = [f"It is the row of a schedule ({rule}){which}."]
+    if found.last is not None:
+        said.append(f"Its last occurrence was that of {shown(found.last)}, {relative(found.last, now)}.")
+    if found.missed:
+        said.append(f"Since then {render.counted(found.missed, 'occurrence')} were missed.")
+    return said
+
+
+def _schedule_at_rest(found: ScheduleView, now: int) -> list[str]:
+    do = partial(schedules.command, name=found.name, key=found.key)
+    if found.orphaned is not None:
+        return [
+            f"It is a schedule that {render.clean(found.source or '?')} declares no more, "
+            f"since {shown(found.orphaned)}, {relative(found.orphaned, now)}.",
+            f"Declared again it goes on; `{do('remove')}` forgets it.",
+        ]
+    if found.paused is not None:
+        since = f"{shown(found.paused)}, {relative(found.paused, now)}"
+        return [f"Its schedule is paused since {since}; `{do('resume')}` lets it go on with the next occurrence."]
+    return [f"It is a schedule that has ended after {render.counted(found.fired, 'run')}; `{do('remove')}` forgets it."]
 
 
 def _waiting(where: Target, store: SqliteStore, view: TaskView, now: int) -> list[str]:

@@ -32,7 +32,8 @@ def worker(args: argparse.Namespace) -> int:
         processes=args.processes,
         tasks_per_process=args.tasks_per_process,
         queues=queues,
-        grace=_grace(args.grace),
+        grace=_seconds(args.grace),
+        spread=_seconds(args.spread),
         once=args.once,
         exclusive=args.exclusive,
         hook=progress.settled,
@@ -64,7 +65,7 @@ def summary(totals: Mapping[str, int]) -> str:
     return ", ".join(always + also)
 
 
-def _grace(text: str) -> float | str:
+def _seconds(text: str) -> float | str:
     """`--grace 20` means seconds, like everywhere else."""
     try:
         return float(text)
@@ -118,6 +119,8 @@ def _introduce(app: Nextdue, work: Worker, queues: list[str] | None, service: Se
         say(f"  running    {sum(log.running.values())} in other workers")
     if work.recovered:
         say(f"  recovered  {len(work.recovered)} from a dead worker")
+    if service.spread:
+        say(f"  spread     {service.spread} that were overdue for over a minute")
     if strangers:
         counts = ", ".join(f"{clean(name)} ({count})" for name, count in strangers.items())
         say(f"  unknown    {counts}: kept until a worker that knows them comes")

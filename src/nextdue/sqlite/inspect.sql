@@ -11,6 +11,16 @@ SELECT l.name, l.queue,
   (SELECT count(*) FROM nextdue_task r WHERE r.token IS NOT NULL AND r.lane = l.id)
 FROM nextdue_lane l
 
+-- The deferred tasks of a forecast, counted for each column of its drawing; those of schedules are foretold by their rules.
+-- :name coming
+SELECT l.name, l.queue, max(0, (max(t.due, :now) - :start) / :width) AS n, count(*), max(min(t.due), :now), min(t.key)
+FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due <= :until AND t.token IS NULL
+WHERE coalesce(substr(t.key, 1, 1) <> '@', 1)
+GROUP BY l.name, l.queue, n
+
+-- :name clock_step
+SELECT value ->> 0, value ->> 1 FROM nextdue_meta WHERE name = 'clock_step'
+
 -- :name at_rest
 SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY name, rest ORDER BY name, rest
 
@@ -103,7 +113,8 @@ LIMIT :limit
 -- :name check_runs
 SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
   SELECT r.id AS id,
-    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled', 'expired')
+    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled', 'expired',
+        'missed')
       THEN '; unknown outcome ' || quote(r.outcome) ELSE '' END ||
     CASE WHEN typeof(r.ended) <> 'integer' OR r.started > r.ended THEN '; it ended before it began' ELSE '' END ||
     CASE WHEN r.task > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)

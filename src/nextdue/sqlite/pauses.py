@@ -1,8 +1,11 @@
 """Pausing: queues, names and single tasks that nobody starts until they are resumed. What runs already goes on."""
 
+import random
 from typing import Literal, NamedTuple
 
 from nextdue.errors import UnknownTask
+from nextdue.schedule import MARK
+from nextdue.sqlite import schedules
 from nextdue.sqlite.database import Database
 from nextdue.sqlite.store import SqliteStore
 
@@ -48,8 +51,13 @@ def is_known(database: Database, kind: Kind, word: str) -> bool:
 def pause_task(store: SqliteStore, id: int) -> bool:
     """Set a waiting task aside; False if it isn't waiting (a running one goes on), then nothing changes.
 
-    True also if it was paused before. Raises UnknownTask if it has no row.
+    True also if it was paused before. Of a schedule's row the schedule is paused, though an occurrence runs. Raises
+    UnknownTask if it has no row.
     """
+    found = _schedule(store, id)
+    if found is not None:
+        schedules.pause(store, *found)
+        return True
     database = _prepared(store.database)
     database.write("follow", {"id": id}, durable=False)  # too much of it is harmless: a tick sets it aside again
     done = database.write("pause_task", {"id": id}).rowcount == 1
@@ -59,13 +67,25 @@ def pause_task(store: SqliteStore, id: int) -> bool:
 def resume_task(store: SqliteStore, id: int) -> bool:
     """Let a paused task wait for its due again, now if that passed; False if it wasn't paused.
 
-    Raises UnknownTask if it has no row. Whoever calls rings afterwards.
+    A schedule goes on with its next occurrence. Raises UnknownTask if it has no row. Whoever calls rings afterwards.
     """
+    found = _schedule(store, id)
+    if found is not None:
+        return schedules.resume(store, *found, random.random)
     database = _prepared(store.database)
     done = database.write("resume_task", {"id": id, **store.clock()}).rowcount == 1
     if not done:
         _is_paused(database, id)
     return done
+
+
+def _schedule(store: SqliteStore, id: int) -> tuple[str, str] | None:
+    """The name and key of the schedule whose row this is, if it is one's."""
+    view = store.get(id)
+    if view is None or view.key is None or not view.key.startswith(MARK):
+        return None
+    found = schedules.listed(store, view.name, view.key.removeprefix(MARK))
+    return (found[0].name, found[0].key) if found else None
 
 
 def _change(store: SqliteStore, kind: Kind, word: str, *, stop: bool) -> bool:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from nextdue import effects
 from nextdue.errors import BadDefinition, NotAStore, StoreBusy, StoreError, StoreMissing
-from nextdue.sqlite import backup, files, forks
+from nextdue.sqlite import backup, files, forks, herd
 from nextdue.sqlite.database import Database, is_busy
 from nextdue.sqlite.lives import Lives
 from nextdue.sqlite.migrate import migrate, version
@@ -27,8 +27,6 @@ STEPS = (
     *("stores", "store", "held", "pause", "count"),
 )
 """The statements that make a copy the file, in order."""
-PIECE = 5_000
-"""Rows that are spread by one statement: others wait for the write lock meanwhile."""
 
 
 def restore(source: Path, target: Path) -> Path | None:
@@ -224,15 +222,13 @@ def held_queues(database: Database) -> list[str]:
 
 
 def release(store: SqliteStore, over_ms: int = 0) -> None:
-    """End the hold: what is overdue starts, spread over so many ms. Whoever calls rings afterwards.
+    """End the hold: what is overdue starts, spread over so many ms, the most overdue first. Whoever calls rings then.
 
     Pauses that were in the backup stay.
     """
     database = store.database
     database.bring(PAGE)
     if over_ms:
-        params = {"now": store.now_ms(), "window": over_ms, "piece": PIECE}
-        while database.write("release_spread", params).rowcount:
-            pass
+        herd.spread(store, "herd_restored", over_ms)
     database.script("release_setup")
     database.write("release", {})

@@ -74,16 +74,6 @@ SELECT task, name FROM nextdue_run r WHERE reason = 'restored' AND outcome = 're
 
 -- Releasing it.
 
--- One piece of a herd: each row gets an offset within the window that depends on its id only. What is spread isn't
--- overdue any more, so that this is repeated until nothing is left; and again after a crash.
--- :name release_spread
-UPDATE nextdue_task SET scheduled_for = coalesce(scheduled_for, due),
-  due = :now + 1 + CAST(id * 2654435761 % 4294967296 / 4294967296.0 * :window AS INTEGER)
-WHERE id IN (
-  SELECT t.id FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due <= :now AND t.token IS NULL
-  WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
-  LIMIT :piece)
-
 -- :name release_setup
 CREATE TEMP VIEW IF NOT EXISTS nextdue_release AS SELECT NULL AS one;
 CREATE TEMP TRIGGER IF NOT EXISTS nextdue_release_do INSTEAD OF INSERT ON nextdue_release

@@ -73,6 +73,8 @@ class SqliteStore:
         self.steady = Steady(monotonic_ms)
         self.database.waited = self.steady.waited
         self.keep_rows, self.keep_ms = keep_rows, keep_ms
+        self.on_step: Callable[[int], None] = lambda step_ms: None
+        """Told by how many ms a worker's clock was set, forward or (negative) back; once for each time."""
         self._now = now
         self._served: dict[str, str | None] = {}
         self._worker = 0
@@ -296,6 +298,9 @@ class SqliteStore:
         step = self.steady.saw(now)
         if step < 0:
             self._cut_leases()
+        if step:
+            self.on_step(step)
+            self.database.write("note_step", {"step": step, **self.clock()}, durable=False)
         return step != 0
 
     def _cut_leases(self) -> None:

@@ -35,6 +35,9 @@ DROP TABLE IF EXISTS main.nextdue_rate
 -- :name uninstall_result
 DROP TABLE IF EXISTS main.nextdue_result
 
+-- :name uninstall_schedule
+DROP TABLE IF EXISTS main.nextdue_schedule
+
 -- :name uninstall_lane
 DROP TABLE IF EXISTS main.nextdue_lane
 

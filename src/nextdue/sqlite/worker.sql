@@ -451,3 +451,7 @@ UPDATE nextdue_task SET due = {instant} + o.lease FROM nextdue_limit o
 WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
   AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
+
+-- The last time that a worker saw the clock being set: when it was then, and by how many ms.
+-- :name note_step
+INSERT OR REPLACE INTO nextdue_meta(name, value) VALUES ('clock_step', json_array(coalesce(:now, {clock}), :step))
