@@ -151,8 +151,8 @@ def followed(claim: Claim, ended: Settlement, random: Callable[[], float]) -> Se
     """The same for a schedule's row: an occurrence that ended, however it ended, is followed by the next one."""
     assert claim.occurrence is not None
     if ended.outcome in ("failed", "crashed") and ended.delay_ms is not None:
-        until = schedule.retried_until(schedule.read(claim.occurrence.plan), claim.scheduled_for)
         now = claim.scheduled_for + claim.occurrence.late_ms + (ended.ran_ms or 0)
+        until = schedule.retried_until(schedule.read(claim.occurrence.plan), claim.scheduled_for, now)
         if until is not None and now + ended.delay_ms >= until:
             ended = msgspec.structs.replace(ended, outcome="dead", delay_ms=None)
     following = next_of(claim, random)

@@ -99,11 +99,9 @@ def following(plan: Plan, slot: int, ended: int) -> int | None:
     return _within(plan, rule_of(plan).next_ms(ended if from_end(plan) else slot))
 
 
-def retried_until(plan: Plan, slot: int) -> int | None:
-    """Until when an occurrence is tried again: the next one takes its place. None if nothing does."""
-    if plan.missed == "all" or from_end(plan):
-        return None
-    return following(plan, slot, slot)
+def retried_until(plan: Plan, slot: int, ended: int) -> int | None:
+    """Until when an occurrence whose attempt failed is tried again: the next one takes its place. None: nothing does."""
+    return None if plan.missed == "all" else following(plan, slot, ended)
 
 
 def forward(plan: Plan, slot: int, now: int) -> Forward:

@@ -128,7 +128,7 @@ def test_a_period_from_the_end_misses_nothing():
     plan = plan_of(Every("30m"))
     assert forward(plan, START, START + 1000 * HOUR) == Forward(START, 0)
     assert following(plan, START, START + 5 * HOUR) == START + 5 * HOUR + HOUR // 2
-    assert retried_until(plan, START) is None
+    assert retried_until(plan, START, START + HOUR) == START + HOUR + HOUR // 2
 
 
 def test_the_first_one():
@@ -146,7 +146,7 @@ def test_the_next_follows_the_slot_and_not_the_clock(plan, shift):
     slot = rule_of(plan).next_ms(START + shift)
     assert slot is not None
     assert following(plan, slot, slot + 10**9) == rule_of(plan).next_ms(slot)
-    assert retried_until(plan, slot) == (None if plan.missed == "all" else rule_of(plan).next_ms(slot))
+    assert retried_until(plan, slot, slot + 10**9) == (None if plan.missed == "all" else rule_of(plan).next_ms(slot))
 
 
 @given(st.integers(0, 10**8), st.floats(0, 1, exclude_max=True))

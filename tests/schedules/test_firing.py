@@ -186,6 +186,18 @@ def test_a_failing_occurrence_is_tried_again_until_the_next_one_is_due(app, box,
     assert outcomes.count("dead") == 2
 
 
+def test_a_failing_period_is_never_longer_than_itself(app, box, seen):
+    nd = app()
+
+    @nd.every("30s", retry=Retry(base=10, jitter=0))
+    def poll(ctx):
+        seen.append((round((box.now - NOON).total_seconds()), ctx.attempt))
+        raise ValueError("no")
+
+    box.advance("2m")
+    assert seen == [(0, 1), (10, 2), (30, 3), (60, 1), (70, 2), (90, 3), (120, 1)]
+
+
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("x"), SystemExit(1)])
 def test_a_schedule_never_ends_by_failing(app, box, seen, error):
     """A daily task that fails for ever is still tried on day 400, and each dead occurrence is in the history."""
