@@ -100,7 +100,7 @@ def following(plan: Plan, slot: int, ended: int) -> int | None:
 
 
 def retried_until(plan: Plan, slot: int, ended: int) -> int | None:
-    """Until when an occurrence whose attempt failed is tried again: the next one takes its place. None: nothing does."""
+    """Until when a failed occurrence is tried again: then the next one takes its place. None: nothing does."""
     return None if plan.missed == "all" else following(plan, slot, ended)
 
 
