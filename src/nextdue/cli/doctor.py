@@ -189,10 +189,7 @@ def _workers(store: SqliteStore) -> Iterator[Finding]:
 
 def _paused(store: SqliteStore) -> Iterator[Finding]:
     found = restore.held(store.database)
-    held = found.queues if found else []
     for kind, word, since in pauses.paused(store.database):
-        if kind == "queue" and word in held:
-            continue
         text = f"{kind} {render.clean(word)} is paused since {shown(since)}"
         yield Finding("warn", "paused", text, f"nextdue resume --{kind} {quote(render.clean(word))}")
     if found is not None:

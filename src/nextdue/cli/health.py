@@ -98,6 +98,10 @@ def _late(found: Health, max_late_ms: int) -> Iterator[Finding]:
 
 
 def _paused(found: Health) -> Iterator[Finding]:
+    if found.restored is not None:
+        late = f"; {_many(sum(one.overdue for one in found.late))} overdue" if found.late else ""
+        text = f"a restored backup, held since {_since(found.restored, found)}{late}; nextdue release ends that"
+        yield Finding("note", "restore", text)
     for kind, word, since in found.pauses:
         late = [late for late in found.late if word == (late.queue if kind == "queue" else late.name)]
         overdue = f"; {_many(sum(one.overdue for one in late))} overdue" if late else ""
@@ -135,6 +139,8 @@ def _data(found: Health, findings: list[Finding], healthy: bool, path: str) -> d
         "late": [late._asdict() | {"since": utc(late.since), "since_ms": late.since} for late in found.late],
         "blocked": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.blocked],
         "paused": [{"kind": kind, "word": word, "since": utc(s), "since_ms": s} for kind, word, s in found.pauses],
+        "restored": utc(found.restored),
+        "restored_ms": found.restored,
         "dead": found.dead,
         "held": found.held,
         "paused_tasks": found.paused,

@@ -4,10 +4,11 @@ import argparse
 
 from nextdue.cli import render
 from nextdue.cli.look import one
+from nextdue.cli.pause import releasing
 from nextdue.cli.target import Target
 from nextdue.cli.times import relative, shown, times
 from nextdue.records import TaskView
-from nextdue.sqlite import care, inspect
+from nextdue.sqlite import care, inspect, restore
 from nextdue.sqlite.care import Sight
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.store import SqliteStore
@@ -34,9 +35,9 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
     now, sight = store.now_ms(), care.sight(store, view.id)
     match view.state:
         case "waiting" if sight.rest == "blocked":
-            return [*_failures(view), *_blocked(sight, view, now), *_pauses(sight, view, now)]
+            return [*_failures(view), *_blocked(sight, view, now), *_held(store, now), *_pauses(sight, view, now)]
         case "waiting":
-            said = [*_failures(view), *_pauses(sight, view, now), *_expiry(sight, now)]
+            said = [*_failures(view), *_held(store, now), *_pauses(sight, view, now), *_expiry(sight, now)]
             return said + _waiting(where, store, view, now)
         case "running":
             return [*_failures(view), *_stopping(sight, now), *_running(where, store, view, now)]
@@ -68,6 +69,17 @@ def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
     whose = f"the limit of {view.name!r}" + (f" for the group {render.clean(sight.grp, 100)!r}" if sight.grp else "")
     since = f" It was due at {shown(sight.wished)}, {relative(sight.wished, now)}." if sight.wished is not None else ""
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
+
+
+def _held(store: SqliteStore, now: int) -> list[str]:
+    """Nothing of a restored file starts yet."""
+    since, path = restore.held_since(store.database), store.database.path
+    if since is None:
+        return []
+    return [
+        f"The file is a restored backup and held since {shown(since)}, {relative(since, now)}: nothing of it starts; "
+        f"`{releasing(path)}` ends that."
+    ]
 
 
 def _pauses(sight: Sight, view: TaskView, now: int) -> list[str]:

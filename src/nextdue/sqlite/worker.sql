@@ -341,12 +341,14 @@ DELETE FROM nextdue_open
 INSERT OR REPLACE INTO nextdue_limit
 SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
 
--- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
+-- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed, and all of
+-- a restored file until it is released.
 -- :name serve
 INSERT INTO nextdue_open
 SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1, 2 * (n.value ->> 2 IS NOT NULL OR n.value ->> 3 IS NOT NULL)
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
+  AND NOT EXISTS (SELECT 1 FROM nextdue_meta WHERE name = 'restored')
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
