@@ -153,8 +153,8 @@ class TickAnswer(NamedTuple):
     """The nearest due of the tasks that are tried alone."""
     ring: bool
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
-    found: int
-    """How many rows were looked at for a claim; fewer than asked for: there are no more."""
+    expired: int
+    """How many rows were past their `expires` and are dead now, or in their next life."""
     stops: list[tuple[int, int]]
     """(id, token) of rows of this worker that were asked to stop."""
 

@@ -188,7 +188,8 @@ def test_a_thousand_set_aside_delay_nobody(place, grp):
     place.clock.advance(10)
     assert free in [claim.id for _ in range(2) for claim in hand.claim(4)]
     assert hand.store.look(hand.id).due_ms > place.clock.now()
-    assert hand.tick(slots=4).found == 0
+    hand.tick(slots=4)
+    assert hand.store.database.connection.execute("SELECT count(*) FROM nextdue_claimed").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("how", ["cancel", "replace", "extend", "expire"])
@@ -266,9 +267,12 @@ def test_what_is_past_its_expires_is_recorded_instead(place, key):
     id = place.put(expires_in_ms=1_000, key=key)
     hand = place.hand()
     place.clock.advance(1_000)
-    assert hand.claim() == []
+    answer = hand.tick(slots=4)
+    assert (answer.claims, answer.expired) == ([], 1)
     assert outcomes(place, id) == ["expired"]
-    assert place.store.get(id).reason == "expired"
+    view = place.store.get(id)
+    assert (view.state, view.reason, view.args, view.key) == ("dead", "expired", "[1]", key)
+    assert hand.tick(slots=4).expired == 0
     assert hand.store.look(hand.id).due_ms is None
 
 
@@ -280,6 +284,7 @@ def test_a_lost_lease_is_not_taken_over_after_its_expires(place):
     place.clock.advance(LEASE_MS)
     assert hand.claim() == []
     assert outcomes(place, id) == ["crashed", "expired"]
+    assert row(place, id, "rest", "token", "due") == ("dead", None, None)
 
 
 # cancel, stops

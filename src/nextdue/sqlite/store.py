@@ -222,7 +222,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, found, ring, stops = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, expired, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -235,7 +235,7 @@ class SqliteStore:
             held=None if held is None else set(_proofs.decode(held)),
             alone_due_ms=alone_due,
             ring=bool(ring),
-            found=found,
+            expired=expired,
             stops=_proofs.decode(stops),
         )
 

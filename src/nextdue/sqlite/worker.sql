@@ -149,7 +149,7 @@ BEGIN
   INSERT INTO nextdue_freed
     SELECT DISTINCT t.name, t.grp FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND t.grp IS NOT NULL;
-  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
+  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd & 8);
 
   INSERT INTO nextdue_admit
     SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
@@ -313,7 +313,7 @@ SELECT (SELECT now FROM nextdue_now),
       SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
-  (SELECT count(*) FROM nextdue_claimed),
+  (SELECT count(*) FROM nextdue_claimed WHERE odd BETWEEN 4 AND 7),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})

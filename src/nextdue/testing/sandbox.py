@@ -239,7 +239,7 @@ class Sandbox:
             raise BadDefinition("a task can't move the clock of the test that runs it; takes() says how long it runs")
         self._counts, self._runs = Counter(), Counter()
         for place in self._places:
-            place.crashed = 0
+            place.crashed = place.expired = 0
 
     def _work(
         self, end: int | None, limit: int, *, late_ms: int, until: Callable[[], bool] = lambda: False
@@ -269,6 +269,7 @@ class Sandbox:
         if end is not None:
             self._clock.advance(max(0, end - self._clock.now()))
         self._counts["crashed"] += sum(place.crashed for place in self._places)
+        self._counts["expired"] += sum(place.expired for place in self._places)
         return {outcome: count for outcome, count in self._counts.items() if count}
 
     def _wait(self, limits: Sequence[int | None], dues: Sequence[int | None], end: int, latest: int) -> int | None:
