@@ -99,8 +99,8 @@ def _late(found: Health, max_late_ms: int) -> Iterator[Finding]:
 
 def _paused(found: Health) -> Iterator[Finding]:
     if found.restored is not None:
-        late = f"; {_many(sum(one.overdue for one in found.late))} overdue" if found.late else ""
-        text = f"a restored backup, held since {_since(found.restored, found)}{late}; nextdue release ends that"
+        waits = f"; {_many(sum(one.overdue for one in found.late))} overdue" if found.late else ""
+        text = f"a restored backup, held since {_since(found.restored, found)}{waits}; nextdue release ends that"
         yield Finding("note", "restore", text)
     for kind, word, since in found.pauses:
         late = [late for late in found.late if word == (late.queue if kind == "queue" else late.name)]

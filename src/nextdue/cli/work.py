@@ -57,7 +57,9 @@ def summary(totals: Mapping[str, int]) -> str:
     '3 done, 0 failed, 0 dead, 0 released, 1 lost'
     """
     always = [f"{totals.get(word, 0)} {word}" for word in ("done", "failed", "dead", "released")]
-    also = [f"{totals[word]} {word}" for word in ("snoozed", "cancelled", "expired", "held", "lost") if totals.get(word)]
+    also = [
+        f"{totals[word]} {word}" for word in ("snoozed", "cancelled", "expired", "held", "lost") if totals.get(word)
+    ]
     return ", ".join(always + also)
 
 
