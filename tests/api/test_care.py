@@ -85,3 +85,49 @@ def test_find_by_key_and_reason(nd):
     for wrong in ({"key": ""}, {"reason": 5}, {"key": "a\x00"}):
         with pytest.raises(BadDefinition):
             nd.find(**wrong)
+
+
+def test_find_leaves_nothing_out(nd):
+    @nd.task
+    def fails(n: int) -> None:
+        raise GiveUp
+
+    fails.enqueue_many([(n,) for n in range(250)])
+    nd.run(once=True)
+    assert len(nd.find(state="dead", limit=100)) == 100
+    for task in nd.find(state="dead"):
+        assert task.retry()
+    assert (len(nd.find(state="dead")), len(nd.find())) == (0, 250)
+
+
+# the queues of a worker
+
+
+def test_one_queue_may_be_given_as_a_text(nd):
+    seen: list[str] = []
+
+    @nd.task
+    def note(word: str) -> None:
+        seen.append(word)
+
+    note.using(queue="mail").enqueue("mail")
+    note.using(queue="m").enqueue("m")
+    nd.run(once=True, queues="mail")
+    assert seen == ["mail"]
+
+
+def test_an_unknown_queue_is_logged_when_a_worker_starts(nd, caplog):
+    @nd.task(queue="mail")
+    def note() -> None: ...
+
+    note.using(queue="slow").enqueue()
+    nd.run(once=True, queues=["mail", "slow"])
+    assert caplog.messages == []
+    nd.run(once=True, queues=["mail", "nope"])
+    assert caplog.messages == [f"no task uses a queue 'nope' so far, neither declared nor in {nd.path}"]
+
+
+@pytest.mark.parametrize(("queues", "says"), [([], "no queue at all"), ([3], "must be a str"), ([""], "characters")])
+def test_queues_that_can_not_be_meant_are_refused(nd, queues, says):
+    with pytest.raises(BadDefinition, match=says):
+        nd.working(queues=queues)

@@ -165,7 +165,7 @@ def test_tasks_are_found_by_name_queue_and_state_nearest_first(world, nd, act):
     ("which", "words"),
     [
         ({"state": "finished"}, "there is no state 'finished'; the states are waiting, running, done, dead, cancelled"),
-        ({"limit": 0}, "limit must be a whole number from 1, not 0"),
+        ({"limit": 0}, "limit must be a whole number from 1, or None, not 0"),
         ({"limit": -1}, "limit must be"),
         ({"limit": "all"}, "limit must be"),
         ({"limit": 2**70}, "limit must be"),
