@@ -84,6 +84,9 @@ class Nextdue(Upkeep):
         self._service: Service | None = None
         declared.remember(self)
 
+    def __repr__(self) -> str:
+        return f"<Nextdue {self.path}>"
+
     @property
     def definitions(self) -> Mapping[str, Definition]:
         """Every task, by each name under which it may be stored."""

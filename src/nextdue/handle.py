@@ -32,6 +32,13 @@ class Handle:
         key = "" if self.key is None else f" key={self.key!r}"
         return f"<{self.name} #{self.id}{key}>"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same task of the same file."""
+        return isinstance(other, Handle) and (self.id, self._caller.path) == (other.id, other._caller.path)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._caller.path))
+
     @property
     def state(self) -> State:
         """waiting, running, done, dead, cancelled or held; gone if neither a row nor its history is left."""

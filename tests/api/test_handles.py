@@ -192,3 +192,11 @@ def test_closing_loses_nothing_and_the_next_use_opens_again(nd, act):
     nd.close()
     assert handle.state == "waiting"
     assert act.enqueue().id == handle.id + 1
+
+
+def test_two_handles_of_one_task_are_equal(nd, act, tmp_path):
+    first, second = act.enqueue(), act.enqueue()
+    assert nd.get(first.id) == first != second
+    assert len({first, second, nd.get(1)}) == 2
+    assert first != first.id
+    assert repr(nd) == f"<Nextdue {nd.path}>"
