@@ -11,7 +11,7 @@ from nextdue.clock import Duration, duration_ms, from_ms, utc_text
 from nextdue.errors import BadArguments, ResultNotKept, TaskFailed, UnknownTask, WouldDeadlock
 from nextdue.executors.call import running_in_worker
 from nextdue.records import RunView, State, TaskView
-from nextdue.sqlite import care
+from nextdue.sqlite import care, inspect
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.pauses import pause_task, resume_task
 from nextdue.sqlite.waiting import Ended, ended
@@ -172,11 +172,17 @@ class Handle:
     def _late(self, seconds: float | None) -> TimeoutError:
         with self._caller.use() as store:
             view = store.get(self.id)
+            alone = not any(life.state != "dead" for life in inspect.lives(store.database))
         state, more = (view.state, "") if view else ("gone", "")
         if view and view.due is not None and state == "waiting":
-            more = f", due {utc_text(view.due)} after {view.attempts} failures"
-        waited = f"after {seconds:g} s " if seconds else ""
-        return TimeoutError(f"{self!r} {waited}is still {state}{more}; it goes on, ask again later")
+            failures = {0: "", 1: " after 1 failure"}.get(view.attempts, f" after {view.attempts} failures")
+            more = f", due {utc_text(view.due)}{failures}"
+        if alone and state in ("waiting", "running"):
+            return TimeoutError(f"{self!r} {self._waited(seconds)}is still {state}{more}; no worker lives on this file")
+        return TimeoutError(f"{self!r} {self._waited(seconds)}is still {state}{more}; it goes on, ask again later")
+
+    def _waited(self, seconds: float | None) -> str:
+        return f"after {seconds:g} s " if seconds else ""
 
     def _value(self, found: Ended) -> Any:
         if found.state == "gone":
