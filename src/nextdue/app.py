@@ -263,7 +263,7 @@ class Nextdue(Upkeep):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own. queues: only these. grace (s): what running tasks get at a stop.
+        processes of their own. queues: only these (one as a text will do). grace (s): what running tasks get at a stop.
         """
         return Service(
             self.path,

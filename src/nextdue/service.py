@@ -20,10 +20,11 @@ from nextdue.executors import declared
 from nextdue.executors.call import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
+from nextdue.sqlite import inspect
 from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
-from nextdue.task import RunIn
+from nextdue.task import RunIn, checked_name
 from nextdue.worker import Worker, run
 
 log = logging.getLogger("nextdue")
@@ -61,7 +62,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         """How many tasks run at a time, for each way of running them."""
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
-        self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
+        self._queues, self._grace_ms = _queues(queues), duration_ms(grace, "grace")
         self._hook = hook
         self._desk = desk or Desk(path, make_store)
         self._thread: threading.Thread | None = None
@@ -107,7 +108,16 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             raise
         self._pid = os.getpid()
         self.store, self.worker = store, worker
+        self._tell_unknown_queues()
         return worker
+
+    def _tell_unknown_queues(self) -> None:
+        """A queue that nobody uses may be one of tomorrow, or a typing error."""
+        known = {d.options.queue for d in self._definitions.values()}
+        if self._queues and not known.issuperset(self._queues):
+            known |= inspect.queues(self.store.database)
+            for queue in set(self._queues) - known:
+                log.warning("no task uses a queue %r so far, neither declared nor in %s", queue, self.path)
 
     def _wake(self) -> None:
         self._alarm.call()
@@ -214,6 +224,15 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     async def __aexit__(self, *exc: object) -> None:
         await in_thread(self.stop)
+
+
+def _queues(queues: Sequence[str] | None) -> list[str] | None:
+    if queues is None:
+        return None
+    given = [queues] if isinstance(queues, str) else list(queues)
+    if not given:
+        raise BadDefinition("queues=[] is no queue at all; leave it out to work for all of them")
+    return [checked_name(queue, "a queue's name") for queue in given]
 
 
 def _size(name: str, size: object, most: int) -> int:
