@@ -67,6 +67,26 @@ def utc_text(ms: int) -> str:
     return from_ms(ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
 
 
+_SPAN_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def span(ms: int) -> str:
+    """A length of time in its two largest units.
+
+    >>> span(90_061_000), span(59_999), span(250)
+    ('1 d 1 h', '59 s', '250 ms')
+    """
+    if ms < 1000:
+        return f"{ms} ms"
+    left = ms // 1000
+    parts: list[str] = []
+    for unit, seconds in _SPAN_UNITS:
+        count, left = divmod(left, seconds)
+        if count or parts:
+            parts.append(f"{count} {unit}" if count else "")
+    return " ".join(part for part in parts[:2] if part)
+
+
 def duration_ms(duration: Duration, what: str = "a duration") -> int:
     """A duration as whole milliseconds, rounded up so that nothing is ever early.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from nextdue.aio import in_thread
-from nextdue.clock import Duration, duration_ms
+from nextdue.clock import Duration, duration_ms, span
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors import declared
@@ -142,14 +142,23 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
-                message = s.message or ""
-                reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
-                log.warning("%s #%d %s: %s%s", s.name, s.id, s.outcome, reason, message)
+                log.warning("%s #%d %s", s.name, s.id, self._sentence(s), exc_info=s.error)
         if self._hook is not None:
             try:
                 self._hook(settlements)
             except Exception:
                 log.exception("a hook failed; the tasks' states are written")
+
+    def _sentence(self, s: Settlement) -> str:
+        """What became of an attempt, on one line."""
+        message = (s.message or "").replace("\n", "\\n")
+        reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
+        then = ""
+        if s.outcome == "failed" and s.attempts is not None and s.delay_ms is not None:
+            limit = self._definitions[s.name].options.retry.limit
+            then = f" ({s.attempts} of {limit})" if limit else f" ({s.attempts} so far)"
+            then += f", again in {span(s.delay_ms)}" if s.delay_ms else ", again at once"
+        return f"{s.outcome}{then}: {reason}{message}"
 
     # in the foreground
 

@@ -1,8 +1,10 @@
 """handle.retry() and handle.run_now(), and finding tasks for them."""
 
+import traceback
+
 import pytest
 
-from nextdue import BadDefinition, GiveUp, Nextdue
+from nextdue import BadDefinition, GiveUp, Nextdue, Retry
 
 
 @pytest.fixture
@@ -131,3 +133,33 @@ def test_an_unknown_queue_is_logged_when_a_worker_starts(nd, caplog):
 def test_queues_that_can_not_be_meant_are_refused(nd, queues, says):
     with pytest.raises(BadDefinition, match=says):
         nd.working(queues=queues)
+
+
+# what is said of a failure
+
+
+def test_the_log_and_the_history_tell_where_a_task_failed(nd, caplog):
+    """On one line, with what comes next; below it the traceback, which begins at the task's own function."""
+
+    def deeper() -> None:
+        raise ValueError("one\ntwo")
+
+    @nd.task(retry=Retry(base=60, jitter=0))
+    def plain() -> None:
+        deeper()
+
+    @nd.task(retry=Retry(base=0, jitter=0, limit=1))
+    async def last() -> None:
+        deeper()
+
+    handle = plain.enqueue()
+    last.enqueue()
+    nd.run(once=True)
+    one, two = sorted(caplog.records, key=lambda record: record.getMessage(), reverse=True)
+    place = f"(test_care.py:{deeper.__code__.co_firstlineno + 1} in deeper)"
+    assert one.getMessage() == f"plain #1 failed (1 of 12), again in 1 min: ValueError: one\\ntwo {place}"
+    assert two.getMessage() == f"last #2 dead: ValueError: one\\ntwo {place}"
+    assert handle.runs()[0].message == f"ValueError: one\ntwo {place}"
+    for record, name in ((one, "plain"), (two, "last")):
+        frames = [frame.name for frame in traceback.extract_tb(record.exc_info[2])]
+        assert frames == [name, "deeper"]

@@ -180,7 +180,8 @@ def test_retry_after_is_an_attempt_with_a_wait_of_its_own(world, failing):
     handle, ran = failing(RetryAfter(7, "HTTP 429"), limit=3)
     assert world.run(handle, "1h") == "dead"
     assert ran == [0, 7001, 14_002]
-    assert (handle.view().attempts, handle.view().message) == (3, "RetryAfter: HTTP 429")
+    assert handle.view().attempts == 3
+    assert str(handle.view().message).startswith("RetryAfter: HTTP 429 (test_running.py:")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,8 @@ def test_giving_up_is_final_at_once(world, failing, exc, retry):
     handle, ran = failing(exc, **retry)
     assert world.run(handle, "1d") == "dead"
     assert ran == [0]
-    assert (handle.view().attempts, handle.view().message) == (1, f"{type(exc).__name__}: enough")
+    assert handle.view().attempts == 1
+    assert str(handle.view().message).startswith(f"{type(exc).__name__}: enough (test_running.py:")
 
 
 def test_reasons_are_the_words_by_which_failures_are_counted(world, failing):

@@ -80,7 +80,8 @@ def test_an_exception_in_the_block_is_the_attempt_s_failure(shop, nd):
 
     handle = receipt.enqueue(7)
     assert shop.work() == {"failed": 1}
-    assert (orders(shop), handle.view().message) == ([], "OSError: no mail")
+    assert orders(shop) == []
+    assert handle.view().message.startswith("OSError: no mail (test_tx_finish.py:")
     assert shop.advance("2m") == {"done": 1}
     assert (orders(shop), outcomes(handle)) == ([7], ["failed", "done"])
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nextdue.cli import times
-from nextdue.clock import MAX_MS, to_ms
+from nextdue.clock import MAX_MS, span, to_ms
 from nextdue.errors import BadTime
 
 
@@ -39,7 +39,7 @@ def test_an_instant_is_shown_in_local_time_and_utc(zone):
     [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (60_000, "1 min"), (3_605_000, "1 h"), (90_000_000, "1 d 1 h")],
 )
 def test_a_length_of_time_has_its_two_largest_units(length, text):
-    assert times.span(length) == text
+    assert span(length) == text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, target
-from nextdue.cli.times import local_zone, relative, shown, span
+from nextdue.cli.times import local_zone, relative, shown
+from nextdue.clock import span
 from nextdue.errors import NotAStore, StoreError, StoreMissing
 from nextdue.sqlite import inspect, pauses, restore
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug

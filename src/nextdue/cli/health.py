@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from nextdue.cli import render, target
-from nextdue.cli.times import relative, shown, span, utc
-from nextdue.clock import duration_ms
+from nextdue.cli.times import relative, shown, utc
+from nextdue.clock import duration_ms, span
 from nextdue.sqlite import health as engine
 from nextdue.sqlite.health import MOST, Health, Late
 

@@ -7,7 +7,8 @@ import msgspec
 
 from nextdue.cli import chosen, render, target
 from nextdue.cli.target import Target
-from nextdue.cli.times import relative, shown, span, times, utc
+from nextdue.cli.times import relative, shown, times, utc
+from nextdue.clock import span
 from nextdue.errors import BadDefinition
 from nextdue.records import RunView, TaskView
 from nextdue.sqlite import care

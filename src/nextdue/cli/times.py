@@ -4,10 +4,8 @@ import os
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
 
-from nextdue.clock import from_ms, utc_text
+from nextdue.clock import from_ms, span, utc_text
 from nextdue.errors import BadTime
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def shown(ms: int | None) -> str:
@@ -27,23 +25,6 @@ def shown(ms: int | None) -> str:
         return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     form = "%H:%M:%S" if local.date() == utc.date() else "%Y-%m-%d %H:%M:%S"
     return f"{local:%Y-%m-%d %H:%M:%S %Z} ({utc.strftime(form)} UTC)"
-
-
-def span(ms: int) -> str:
-    """A length of time in its two largest units.
-
-    >>> span(90_061_000), span(59_999), span(250)
-    ('1 d 1 h', '59 s', '250 ms')
-    """
-    if ms < 1000:
-        return f"{ms} ms"
-    left = ms // 1000
-    parts: list[str] = []
-    for unit, seconds in _UNITS:
-        count, left = divmod(left, seconds)
-        if count or parts:
-            parts.append(f"{count} {unit}" if count else "")
-    return " ".join(part for part in parts[:2] if part)
 
 
 def relative(ms: int, now_ms: int) -> str:

@@ -12,7 +12,8 @@ from nextdue.cli import pause, target
 from nextdue.cli.logs import say, to_stderr
 from nextdue.cli.progress import make_progress
 from nextdue.cli.render import clean
-from nextdue.cli.times import relative, shown, span
+from nextdue.cli.times import relative, shown
+from nextdue.clock import span
 from nextdue.errors import BadDefinition
 from nextdue.service import Service
 from nextdue.sqlite import inspect

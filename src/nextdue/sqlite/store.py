@@ -40,6 +40,8 @@ _ids = msgspec.json.Decoder(list[int])
 _dues = msgspec.json.Decoder(dict[str, int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
+_settlements = msgspec.json.Encoder(enc_hook=lambda error: None)
+"""An exception is for the log only."""
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -205,7 +207,7 @@ class SqliteStore:
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
             "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
-            "settlements": _json.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
+            "settlements": _settlements.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
             "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,
             "token": request.token,
