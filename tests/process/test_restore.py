@@ -374,3 +374,22 @@ def test_one_that_is_killed_leaves_a_whole_file(shop):
         shop.checked()
         for path in shop.folder.glob(".shop.db.*.tmp*"):
             path.unlink()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_looking_at_a_backup_and_restoring_it_leave_it_as_it_is(shop, mode):
+    shop.does("import shop; shop.receipt.enqueue(1)")
+    run(shop, "backup", "shop.db", "b.db")
+    with contextlib.closing(sqlite3.connect(shop.folder / "b.db")) as db:
+        db.execute(f"PRAGMA journal_mode={mode}")
+    before = (shop.folder / "b.db").read_bytes()
+    looks = [("ls", "b.db"), ("show", "b.db", "1"), ("why", "b.db", "1"), ("doctor", "b.db"), ("check", "b.db")]
+    for words in looks if mode == "delete" else ():
+        run(shop, *words)
+        assert (shop.folder / "b.db").read_bytes() == before, words
+        assert {path.name for path in shop.folder.glob("b.db*")} == {"b.db"}, words
+    run(shop, "health", "b.db", code=1)
+    run(shop, "restore", "b.db", "a.db")
+    assert (shop.folder / "b.db").read_bytes() == before
+    assert {path.name for path in shop.folder.glob("b.db*")} == {"b.db"}
+    assert held_now(shop) is None

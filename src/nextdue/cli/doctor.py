@@ -64,7 +64,7 @@ def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
     yield from _permissions(path)
     yield _space(path)
     try:
-        store = SqliteStore(path, create=False)
+        store = SqliteStore(path, create=False, look=True)
     except (StoreMissing, NotAStore):
         raise
     except StoreError as exc:
@@ -126,6 +126,8 @@ def _inside(store: SqliteStore) -> Iterator[Finding]:
     mode = inspect.value(database, "journal_mode")
     if mode == "wal":
         yield Finding("ok", "journal", "WAL")
+    elif database.at_rest:
+        yield Finding("ok", "journal", "not in WAL mode, as a backup is: nobody has worked on this file yet")
     else:
         yield Finding("bad", "journal", f"SQLite answers journal mode {mode!r} instead of wal", "use a local disk")
     size = database.wal.stat().st_size if database.wal.exists() else 0

@@ -31,7 +31,7 @@ def health(args: argparse.Namespace) -> int:
     known = None
     if where.app is not None:
         known = {name for task in where.app.tasks.values() for name in (task.name, *task.options.aliases)}
-    store = where.open()
+    store = where.look()
     try:
         found = engine.look(store, known)
     finally:

@@ -33,6 +33,10 @@ class Target:
         """A connection to the file. Raises StoreMissing: only the application creates it."""
         return SqliteStore(self.path, create=False)
 
+    def look(self) -> SqliteStore:
+        """A connection that only reads, so that looking at a backup doesn't change it. Raises StoreMissing."""
+        return SqliteStore(self.path, create=False, look=True)
+
     def caller(self) -> Caller:
         """A way to put tasks that rings the workers."""
         return self.app.caller if self.app else Caller(self.path, self.open)

@@ -57,7 +57,10 @@ def restore(source: Path, target: Path) -> Path | None:
 
 def _copied(source: Path, fresh: Path, target: Path) -> None:
     try:
-        connection = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, isolation_level=None)
+        # In WAL mode even a reader would leave a -shm; without a -wal nobody uses the file.
+        alone = files.is_wal(source) and not files.beside(source, "-wal").exists()
+        how = "immutable=1" if alone else "mode=ro"
+        connection = sqlite3.connect(f"file:{quote(str(source))}?{how}", uri=True, isolation_level=None)
     except sqlite3.Error as exc:
         raise StoreError(f"{source} can't be opened: {exc}") from exc
     try:

@@ -62,12 +62,13 @@ class SqliteStore:
         path: Path,
         *,
         create: bool = True,
+        look: bool = False,
         keep_rows: int = KEEP_ROWS,
         keep_ms: int = KEEP_MS,
         now: Callable[[], int] | None = None,
         monotonic_ms: Callable[[], int] = _monotonic_ms,
     ) -> None:
-        self.database = Database(path, create=create)
+        self.database = Database(path, create=create, look=look)
         self.lives = Lives(path)
         self.steady = Steady(monotonic_ms)
         self.database.waited = self.steady.waited
