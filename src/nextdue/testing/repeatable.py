@@ -25,7 +25,7 @@ State = Callable[[], object]
 
 
 def assert_repeatable(
-    task: Task[..., Any],
+    task: Task[..., Any, Any],
     args: Any = (),
     *,
     state: State | None = None,
@@ -55,7 +55,12 @@ def assert_repeatable(
 
 class _Trials:
     def __init__(
-        self, task: Task[..., Any], args: Any, state: State | None, reset: Callable[[], object] | None, at: datetime
+        self,
+        task: Task[..., Any, Any],
+        args: Any,
+        state: State | None,
+        reset: Callable[[], object] | None,
+        at: datetime,
     ) -> None:
         self.task, self.state, self.reset, self.at = task, state, reset, at
         self.args = () if isinstance(args, dict) else tuple(args)
@@ -116,7 +121,7 @@ class _Trials:
         if self.reset is not None:
             self.reset()
 
-    def _files_and_tasks(self, handle: Handle) -> object:
+    def _files_and_tasks(self, handle: Handle[Any]) -> object:
         with self.task.app.caller.use() as store:
             views = [view for view in store.find(limit=10_000) if view.id != handle.id]
         return {
@@ -133,7 +138,7 @@ class _Trials:
             )
 
 
-def _is_done(handle: Handle) -> bool:
+def _is_done(handle: Handle[Any]) -> bool:
     """Whether it came to its end once, though it may have asked to come again."""
     return any(run.outcome == "done" for run in handle.runs())
 

@@ -161,7 +161,7 @@ class Sandbox:
         self._begin(1)
         self._clock.step(ms)
 
-    def takes(self, task: Task[..., Any] | str, time: Duration) -> None:
+    def takes(self, task: Task[..., Any, Any] | str, time: Duration) -> None:
         """From now on each run of this task takes so long on the test's clock; its lease is renewed meanwhile.
 
         The function is called when its time begins. With a time limit below that the run fails by it.
@@ -170,7 +170,7 @@ class Sandbox:
 
     # death
 
-    def crash_at(self, point: str, task: Task[..., Any] | str | None = None, *, nth: int = 1) -> None:
+    def crash_at(self, point: str, task: Task[..., Any, Any] | str | None = None, *, nth: int = 1) -> None:
         """The worker dies, as by kill -9, when `task` (None: any) passes this point for the nth time from now, once.
 
         Nothing that follows the point happens; the task is retaken by the next worker after its back-off. Raises
@@ -183,7 +183,7 @@ class Sandbox:
         """The points at which the worker died so far."""
         return [passage.point for passage in self._crashes.happened]
 
-    def assert_repeatable(self, task: Task[..., Any], args: Any = (), **options: Any) -> None:
+    def assert_repeatable(self, task: Task[..., Any, Any], args: Any = (), **options: Any) -> None:
         """nextdue.assert_repeatable(), which needs no fixture; here because this one's name hides the module's."""
         from nextdue.testing.repeatable import assert_repeatable
 
@@ -297,7 +297,7 @@ class Sandbox:
                 log.warning("%s #%d %s: %s", s.name, s.id, s.outcome, s.message)
 
 
-def _name(task: Task[..., Any] | str) -> str:
+def _name(task: Task[..., Any, Any] | str) -> str:
     given: Any = task
     if isinstance(given, Task):
         return given.name
