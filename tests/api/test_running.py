@@ -364,3 +364,21 @@ def test_higher_priority_goes_first_then_the_earlier_due(world, nd):
     world.clock.advance(10_000)
     world.work(slots={"thread": 1})
     assert ran == ["high", "early", "late", "low"]
+
+
+def test_a_claim_counts_whatever_ended_the_one_before(world, nd):
+    """Snoozes and failures too, so that a task can refuse to begin twice; a next life begins anew."""
+    seen: list[int] = []
+
+    @nd.task(retry=Retry(base=0, jitter=0))
+    def work(ctx: Context, n: int) -> None:
+        seen.append(ctx.claim)
+        if n == 1 and ctx.claim < 3:
+            raise Snooze(0) if ctx.claim == 1 else ValueError
+        if n == 1:
+            work.using(key="k", on_conflict="again").enqueue(2)
+
+    handle = work.using(key="k").enqueue(1)
+    world.work()
+    assert seen == [1, 2, 3, 1]
+    assert handle.view().claims == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextdue.records import Put, Serving
+from nextdue.records import Put, Serving, Settlement
 from tests.contract.places import LEASE_MS, again, at_rest, done
 
 KEYED = Put("mail", "default", 0, "[1]", key="k", remember_ms=10_000)
@@ -373,3 +373,11 @@ def test_what_runs_keeps_its_lease_while_its_queue_is_paused(place):
     place.clock.advance(1_000)
     assert hand.tick(renewed_ms=1, renew_every_ms=1).held == {(id, claim.token)}
     assert place.store.get(id).due == place.clock.now() + LEASE_MS
+
+
+def test_what_is_given_back_before_it_was_started_was_never_claimed(place):
+    id, hand = place.put(), place.hand()
+    for ran, claims in ((None, 0), (5, 1), (None, 1)):
+        (claim,) = hand.claim()
+        hand.tick([Settlement(claim.id, claim.token, "released", ran_ms=ran, delay_ms=0)], slots=0)
+        assert row(place, id, "claims") == claims

@@ -200,7 +200,7 @@ class Judge:
         """What was asked for while it ran begins, whatever became of it."""
         old, new = c.old, c.new
         assert (new.due, new.args, new.rest) == (old.again_due, old.again_args, None), "a wish was lost"
-        assert (new.attempts, new.crashes, new.again_due, new.again_args) == (0, 0, None, None)
+        assert (new.attempts, new.crashes, new.claims, new.again_due, new.again_args) == (0, 0, 0, None, None)
 
     def _ended(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new, now = c.old, c.new, self.clock.now()
@@ -275,6 +275,8 @@ class Judge:
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""
         assert c.new.crashes == c.old.crashes, "giving back is no crash"
+        if c.new.rest is None:
+            assert c.new.claims in (c.old.claims - 1, c.old.claims)  # it ran if its worker's grace was over
         running = {(claim.id, claim.token) for claim in owner.active}
         assert (c.id, c.old.token) not in running, "given back while it runs"
         if c.new.rest is None:

@@ -108,6 +108,14 @@ class Context:
         return self._claim.attempts + 1
 
     @property
+    def claim(self) -> int:
+        """How often a worker took this task to run it, this time included: from 1, whatever ended the earlier ones.
+
+        A next life of a key begins at 1 again; nextdue retry and, without a key, finish(again=) count on.
+        """
+        return self._claim.claims
+
+    @property
     def crashes(self) -> int:
         """How many workers died while they held this task, since its last success."""
         return self._claim.crashes

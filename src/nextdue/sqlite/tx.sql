@@ -62,7 +62,7 @@ UPDATE nextdue_task SET
     coalesce(:again_due, {instant} + :again_delay + (:again_delay > 0), {max}), {max}),
   args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
   token = NULL, attempts = 0, crashes = 0, scheduled_for = NULL, stop = NULL, progress = NULL,
-  reason = NULL, message = NULL,
+  claims = CASE WHEN key IS NULL THEN claims ELSE 0 END, reason = NULL, message = NULL,
   lane = coalesce((
     SELECT twin.id FROM nextdue_lane l CROSS JOIN nextdue_lane twin
       ON twin.queue = l.queue AND twin.name = l.name AND twin.priority = l.priority AND twin.alone = 0

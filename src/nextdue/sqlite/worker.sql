@@ -108,6 +108,8 @@ BEGIN
     due = coalesce(s.again, min({now} + s.delay + (s.delay > 0), {max})),
     rest = CASE WHEN s.again IS NULL THEN s.rest END, token = NULL, stop = NULL, progress = NULL,
     attempts = CASE WHEN s.again IS NULL THEN coalesce(s.attempts, nextdue_task.attempts) ELSE 0 END,
+    -- Given back before it was started: as if it had never been claimed.
+    claims = CASE WHEN s.again IS NULL THEN nextdue_task.claims - (s.outcome = 'released' AND s.ran IS NULL) ELSE 0 END,
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
     scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END,
     args = CASE WHEN s.again IS NULL THEN args ELSE again_args END,
@@ -141,6 +143,7 @@ BEGIN
     due = again_due, rest = CASE WHEN again_due IS NULL THEN CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'dead' END END,
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
+    claims = CASE WHEN again_due IS NULL THEN claims ELSE 0 END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
@@ -284,6 +287,7 @@ BEGIN
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
     crashes = CASE WHEN again_due IS NULL THEN crashes + 1 ELSE 0 END,
+    claims = CASE WHEN again_due IS NULL THEN claims ELSE 0 END,
     again_due = NULL, again_args = NULL, token = NULL, progress = NULL, stop = NULL,
     reason = 'worker_died', message = 'its worker died'
   WHERE token {mine} AND stop IS NOT NULL;
