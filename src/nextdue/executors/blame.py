@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from nextdue.task import MAX_MESSAGE
+
 OURS = os.path.dirname(__file__)
 
 
@@ -31,12 +33,18 @@ def place(fn: Callable[..., Any], exc: BaseException) -> str | None:
     return found and found.encode("utf-8", "replace").decode()
 
 
-def without_ours(exc: BaseException) -> BaseException:
-    """The exception itself; its traceback begins where the task's function was called."""
+class Shortened(Exception):
+    """Stands for an exception whose text is too long for a log."""
+
+
+def without_ours(exc: BaseException, message: str) -> BaseException:
+    """The exception itself, or its `message` if it is a long one; the traceback begins at the task's function."""
     first = exc.__traceback__
     while first is not None and os.path.dirname(first.tb_frame.f_code.co_filename) == OURS:
         first = first.tb_next
-    return exc if first is None else exc.with_traceback(first)
+    name = type.__dict__["__name__"].__get__(type(exc))  # past a metaclass that has another idea of it
+    told = exc if len(name) + len(message) < MAX_MESSAGE - 100 else Shortened(message)
+    return told.with_traceback(first or exc.__traceback__)
 
 
 def printed(exc: BaseException | None) -> str | None:

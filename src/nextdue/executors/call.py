@@ -321,7 +321,7 @@ def raised(definition: Definition, claim: Claim, exc: BaseException) -> Ending:
         delay_ms=exc.delay_ms if isinstance(exc, RetryAfter) else None,
         reason=retry.reason(exc),
         message=message if place is None else f"{message} ({place})",
-        error=blame.without_ours(exc),
+        error=blame.without_ours(exc, message),
     )
 
 
