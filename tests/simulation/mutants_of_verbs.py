@@ -160,6 +160,6 @@ def a_wish_touches_what_runs(patch):
     return swapped(PUT, "again_args = NEW.args, expires", "args = NEW.args, again_args = NEW.args, expires")
 
 
-@mutant(BUSY)
+@mutant(ONE_KEY)
 def extended_beyond_the_latest(patch):
     return swapped(PUT, f"min(max(k.due, {AT}), max(coalesce(t.latest, {MAX}), {AT}))", f"max(k.due, {AT})")
