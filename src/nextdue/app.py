@@ -3,18 +3,19 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, KeyTaken
-from nextdue.executors import declared
+from nextdue.executors import declared, functions
 from nextdue.executors.call import Context, Definition
+from nextdue.executors.functions import place
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put, State
 from nextdue.service import Service, warn_of_late
@@ -30,7 +31,10 @@ from nextdue.upkeep import Upkeep
 from nextdue.worker import Hook
 
 P = ParamSpec("P")
+C = TypeVar("C")
+"""What a call of the function answers: of a coroutine an awaitable, else the result."""
 R = TypeVar("R")
+"""The result of the task."""
 
 REMEMBER = timedelta(days=1)
 """How long a finished task occupies its key, unless using(remember=...) says otherwise."""
@@ -38,6 +42,8 @@ MODES = get_args(Mode)
 KEEP_RESULT = timedelta(days=1)
 """How long keep_result=True keeps a result, at the least."""
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
+ALL = (1 << 63) - 1
+"""The limit of find() that is none."""
 
 
 class Nextdue(Upkeep):
@@ -74,7 +80,7 @@ class Nextdue(Upkeep):
         if type(keep_runs) is not int or keep_runs < 0:
             raise BadDefinition(f"keep_runs must be a whole number from 0, not {keep_runs!r}")
         self.path = absolute(text)
-        self.tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: dict[str, Task[..., Any, Any]] = {}
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self.caller = Caller(self.path, self.open_store)
@@ -82,6 +88,9 @@ class Nextdue(Upkeep):
         self.desk = Desk(self.path, self.open_store)
         self._service: Service | None = None
         declared.remember(self)
+
+    def __repr__(self) -> str:
+        return f"<Nextdue {self.path}>"
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
@@ -95,9 +104,15 @@ class Nextdue(Upkeep):
     # declaring tasks
 
     @overload
-    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> "Task[P, R]": ...
+    def task(
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> "Task[P, Coroutine[Any, Any, R], R]": ...
     @overload
-    def task(self, fn: Callable[P, R], /) -> "Task[P, R]": ...
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> "Task[P, Coroutine[Any, Any, R], R]": ...
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> "Task[P, R, R]": ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> "Task[P, R, R]": ...
     @overload
     def task(
         self,
@@ -115,7 +130,7 @@ class Nextdue(Upkeep):
         rate: str | None = None,
         aliases: Sequence[str] = (),
         run_in: RunIn | None = None,
-    ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
+    ) -> "Declaring": ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
         """Declare a function as a task: `@nd.task` or `@nd.task(queue="mail", ...)`.
 
@@ -149,10 +164,10 @@ class Nextdue(Upkeep):
         rate: Any = None,
         aliases: Any = (),
         run_in: Any = None,
-    ) -> "Task[..., Any]":
-        _refuse_what_is_no_function(fn)
+    ) -> "Task[..., Any, Any]":
+        functions.refuse_what_is_none(fn)
         if not isinstance(aliases, str | list | tuple):
-            raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
+            raise BadDefinition(f"{place(fn)}: aliases are a list of former names, not {aliases!r}")
         options = Options(
             name=fn.__name__ if name is None else name,
             queue=queue,
@@ -164,40 +179,40 @@ class Nextdue(Upkeep):
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
-            run_in=_run_in(fn, run_in),
+            run_in=functions.run_in_of(fn, run_in),
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
         if next(iter(inspect.signature(fn).parameters), None) in ("self", "cls"):
-            raise BadDefinition(f"{_place(fn)} is a method; a task must be a function, since nobody keeps the object")
-        wants_context = _wants_context(fn)
+            raise BadDefinition(f"{place(fn)} is a method; a task must be a function, since nobody keeps the object")
+        wants_context = functions.wants_context(fn)
         definition = Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context)
         if options.keep_result:
             definition.signature.refuse_unkeepable()
         return self._register(definition)
 
-    def _register(self, definition: Definition) -> "Task[..., Any]":
+    def _register(self, definition: Definition) -> "Task[..., Any, Any]":
         fn, options = definition.fn, definition.options
         for word in (options.name, *options.aliases):
             other = self._definitions.get(word)
             if other is not None:
                 raise BadDefinition(
-                    f"two tasks are called {word!r}: {_place(other.fn)} and {_place(fn)}; give one of them a name=..."
+                    f"two tasks are called {word!r}: {place(other.fn)} and {place(fn)}; give one of them a name=..."
                 )
         for word in (options.name, *options.aliases):
             self._definitions[word] = definition
         warn_of_late(self._definitions, options.name)
-        task: Task[..., Any] = Task(self, definition)
+        task: Task[..., Any, Any] = Task(self, definition)
         self.tasks[options.name] = task
         return task
 
     # looking at tasks
 
     @overload
-    def get(self, id: int, /) -> Handle | None: ...
+    def get(self, id: int, /) -> Handle[Any] | None: ...
     @overload
-    def get(self, name: str, key: str, /) -> Handle | None: ...
-    def get(self, first: int | str, key: str | None = None, /) -> Handle | None:
+    def get(self, name: str, key: str, /) -> Handle[Any] | None: ...
+    def get(self, first: int | str, key: str | None = None, /) -> Handle[Any] | None:
         """The task with this id, or the one that holds this key of this name; None if there is none."""
         by_id = type(first) is int and key is None
         if type(first) is str and key is None:
@@ -218,21 +233,22 @@ class Nextdue(Upkeep):
         state: State | None = None,
         key: str | None = None,
         reason: str | None = None,
-        limit: int = 100,
-    ) -> list[Handle]:
-        """Tasks by name, queue, state, key and the reason of their last failure, at most `limit`.
+        limit: int | None = None,
+    ) -> list[Handle[Any]]:
+        """All tasks of this name, queue, state, key and reason of their last failure; with `limit` so many at most.
 
         Nearest due first, then those at rest. `for task in nd.find(state="dead", reason="timeout"): task.retry()`
+        A million of them take some 10 s and 250 MB; give a limit where there may be so many.
         """
         if state is not None and state not in STATES:
             raise BadDefinition(f"there is no state {state!r}; the states are {', '.join(STATES)}")
-        if type(limit) is not int or not 1 <= limit < 1 << 31:
-            raise BadDefinition(f"limit must be a whole number from 1, not {limit!r}")
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= ALL):
+            raise BadDefinition(f"limit must be a whole number from 1, or None, not {limit!r}")
         for word, what in ((name, "a task's name"), (queue, "a queue's name"), (key, "a key"), (reason, "a reason")):
             if word is not None:
                 checked_name(word, what)
         with self.caller.use() as store:
-            found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit)
+            found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit or ALL)
         return [Handle(self.caller, task.id, task.name, task.key, created=False) for task in found]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -261,8 +277,8 @@ class Nextdue(Upkeep):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
-        tasks get at a stop.
+        processes of their own, each replaced after tasks_per_process. queues: only these (one as a text will do).
+        grace (s): what running tasks get at a stop.
         """
         return Service(
             self.path,
@@ -305,20 +321,37 @@ class Nextdue(Upkeep):
         self.desk.close()
 
 
-class Task(Generic[P, R]):
+class Declaring(Protocol):
+    """What `@nd.task(...)` with options answers: it makes a function the task."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> "Task[P, Coroutine[Any, Any, R], R]": ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> "Task[P, Coroutine[Any, Any, R], R]": ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> "Task[P, R, R]": ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> "Task[P, R, R]": ...
+    def __call__(self, fn: Any, /) -> Any:
+        """Declare it. Raises BadDefinition for anything that can't work."""
+
+
+class Task(Generic[P, C, R]):
     """A declared task. Calling it just runs the function; enqueue() stores a call for a worker."""
 
     def __init__(self, app: Nextdue, definition: Definition) -> None:
         functools.update_wrapper(self, definition.fn)
         self.app, self.definition, self.options = app, definition, definition.options
-        self._now: Call[P] = self.using()
+        self._now: Call[P, R] = self.using()
 
     @property
     def name(self) -> str:
         """The name under which it is stored."""
         return self.options.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Run the function here and now, without the store."""
         if self.definition.wants_context and not (args and isinstance(args[0], Context)):
             claim = Claim(0, 0, self.name, "[]", None, 0, 0, 1, 0, 0)
@@ -342,7 +375,7 @@ class Task(Generic[P, R]):
         expires: Duration | datetime | None = None,
         group: str | None = None,
         tx: Any = None,
-    ) -> "Call[P]":
+    ) -> "Call[P, R]":
         """How a call is stored: `task.using(delay="5m", key="42").enqueue(42)`.
 
         delay (timedelta, seconds, or "5m") or due (an aware datetime): when it is to run; default now.
@@ -390,20 +423,20 @@ class Task(Generic[P, R]):
             return checked_name(group, "a group")
         return "" if self.options.limit is not None or self.options.rate_ms is not None else None
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
         return self._now.enqueue(*args, **kwargs)
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle[R]]:
         """Store many calls, all of them or none, by one commit: `task.enqueue_many([(1,), (2,)])`."""
         return self._now.enqueue_many(calls)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """enqueue() from a coroutine, without blocking its event loop."""
         return await self._now.aenqueue(*args, **kwargs)
 
 
-class Call(Generic[P]):
+class Call(Generic[P, R]):
     """A task with the options of using(); enqueue() stores it."""
 
     def __init__(self, app: Nextdue, definition: Definition, put: Put, tx: Any = None) -> None:
@@ -416,11 +449,11 @@ class Call(Generic[P]):
         """Raises BadDefinition: using() says how a call is stored, enqueue() stores it."""
         raise BadDefinition(f"task {self._put.name}: write .using(...).enqueue(...) to store a call")
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
         return self._store(self._definition.signature.encode(args, kwargs), self._tx)
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle[R]]:
         """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
         put = self._put
         if put.key is not None:
@@ -434,7 +467,7 @@ class Call(Generic[P]):
             ids = self._app.caller.put_many(put, texts, len(tuples))
         return [Handle(self._app.caller, id, put.name, None, created=True) for id in ids]
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """enqueue() from a coroutine, without blocking its event loop."""
         text = self._definition.signature.encode(args, kwargs)
         if self._tx is not None:  # a transaction belongs to its thread
@@ -442,7 +475,7 @@ class Call(Generic[P]):
         self._app.desk.refuse_inside()
         return await in_thread(self._store, text)
 
-    def _store(self, text: str, tx: Any = None) -> Handle:
+    def _store(self, text: str, tx: Any = None) -> Handle[R]:
         put = self._put._replace(args=text)
         if tx is not None:
             stored = self._app.desk.put(tx, put)
@@ -464,35 +497,3 @@ def _tuple(name: str, args: Any) -> tuple[Any, ...]:
     if not isinstance(args, list):
         raise BadDefinition(f"task {name}: enqueue_many takes tuples of arguments, like [(1,), (2,)], not {args!r}")
     return tuple(args)
-
-
-def _wants_context(fn: Callable[..., Any]) -> bool:
-    """Whether the first parameter is for the Context: it is called ctx or annotated with it."""
-    first = next(iter(inspect.signature(fn).parameters.values()), None)
-    return first is not None and (first.name == "ctx" or first.annotation in (Context, "Context", "nextdue.Context"))
-
-
-def _refuse_what_is_no_function(fn: Any) -> None:
-    if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
-        raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
-
-
-def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:
-    """Where this function runs: a coroutine in the loop and nowhere else, anything else never in the loop."""
-    if not inspect.iscoroutinefunction(fn):
-        if wished == "loop":
-            raise BadDefinition(f'{_place(fn)}: run_in="loop" is for coroutines; write async def, or leave run_in out')
-        if wished == "process":
-            declared.checked_place(fn)
-        return "thread" if wished is None else wished
-    if wished not in (None, "loop"):
-        raise BadDefinition(f"{_place(fn)}: a coroutine runs in the loop, not in a {wished}; leave run_in out")
-    return "loop"
-
-
-def _place(fn: Callable[..., Any]) -> str:
-    code = getattr(fn, "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code else "?"
-    return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', fn)} ({where})"

@@ -31,7 +31,7 @@ class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):
     """1 in a lane of tasks that are tried alone, having killed workers before."""
 
 
-class Ending(msgspec.Struct, frozen=True, gc=False):
+class Ending(msgspec.Struct, frozen=True):
     """What an executor says of one claim. `ran_ms` None: it was never started."""
 
     claim: Claim
@@ -42,9 +42,11 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
     message: str | None = None
     result: str | None = None
+    error: BaseException | None = None
+    """What it raised, for the log."""
 
 
-class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Settlement(msgspec.Struct, array_like=True, frozen=True):
     """The end of one claim as the store writes it.
 
     Exactly one of `delay_ms`, `rest` and `forget` says what becomes of the row.
@@ -72,6 +74,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """For people; the store doesn't need it."""
     keep_ms: int | None = None
     """How long the result is kept at least."""
+    error: BaseException | None = None
+    """What it raised, for the log; it isn't stored."""
 
 
 class Put(NamedTuple):
@@ -157,6 +161,8 @@ class TickAnswer(NamedTuple):
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
     passed: bool
     """Rows were passed by that are claimed for a free slot only, never ahead."""
+    expired: int
+    """How many rows were past their `expires` and are dead now, or in their next life."""
     stops: list[tuple[int, int]]
     """(id, token) of rows of this worker that were asked to stop."""
 

@@ -40,6 +40,8 @@ _ids = msgspec.json.Decoder(list[int])
 _dues = msgspec.json.Decoder(dict[str, int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
+_settlements = msgspec.json.Encoder(enc_hook=lambda error: None)
+"""An exception is for the log only."""
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -60,12 +62,13 @@ class SqliteStore:
         path: Path,
         *,
         create: bool = True,
+        look: bool = False,
         keep_rows: int = KEEP_ROWS,
         keep_ms: int = KEEP_MS,
         now: Callable[[], int] | None = None,
         monotonic_ms: Callable[[], int] = _monotonic_ms,
     ) -> None:
-        self.database = Database(path, create=create)
+        self.database = Database(path, create=create, look=look)
         self.lives = Lives(path)
         self.steady = Steady(monotonic_ms)
         self.database.waited = self.steady.waited
@@ -209,7 +212,7 @@ class SqliteStore:
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
             "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
-            "settlements": _json.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
+            "settlements": _settlements.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
             "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,
             "token": request.token,
@@ -226,7 +229,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, passed, ring, stops = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, passed, expired, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -240,6 +243,7 @@ class SqliteStore:
             alone_due_ms=alone_due,
             ring=bool(ring),
             passed=bool(passed),
+            expired=expired,
             stops=_proofs.decode(stops),
         )
 
