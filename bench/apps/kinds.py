@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bench import records
 from bench.apps import bodies
 from nextdue import Context, Nextdue, Retry
-from nextdue.app import Task
+from nextdue.calls import Task
 
 threads, loop, processes = (Nextdue(records.database()) for _ in range(3))
 

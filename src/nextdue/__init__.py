@@ -20,7 +20,8 @@ the effect and before the mark); make the effect harmless to repeat, as `ctx.rep
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nextdue.app import Call, Nextdue, Task
+from nextdue.app import Nextdue
+from nextdue.calls import Call, Task
 from nextdue.errors import (
     BadArguments,
     BadDefinition,

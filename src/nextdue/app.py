@@ -1,23 +1,23 @@
 """The application's side: tasks are declared, put and looked at here."""
 
-import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
+from datetime import timedelta
+from typing import Any, Concatenate, overload
 
-from nextdue.aio import in_thread
-from nextdue.clock import Duration, duration_ms, to_ms
+from nextdue.calls import Declaring, P, R, Task
+from nextdue.clock import Duration, duration_ms
 from nextdue.codec import Signature
 from nextdue.desk import Desk
-from nextdue.errors import BadDefinition, KeyTaken
-from nextdue.executors import declared
+from nextdue.errors import BadDefinition
+from nextdue.executors import declared, functions
 from nextdue.executors.call import Context, Definition
+from nextdue.executors.functions import place
 from nextdue.handle import Handle
-from nextdue.records import Claim, Mode, Put, State
-from nextdue.schedules import Schedules, Scheduling, on_demand
+from nextdue.records import State
+from nextdue.schedules import Schedules, Scheduling
 from nextdue.service import Service, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
@@ -25,20 +25,21 @@ from nextdue.sqlite.care import Chosen
 from nextdue.sqlite.files import absolute
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
-from nextdue.task import Options, Retry, RunIn, checked_key, checked_name, checked_priority, rate_ms, refuse_unknown
-from nextdue.tx import awaited
+from nextdue.task import (
+    Options,
+    Retry,
+    RunIn,
+    checked_name,
+    keep_ms,
+    rate_ms,
+    refuse_unknown,
+)
 from nextdue.upkeep import Upkeep
 from nextdue.worker import Hook
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-REMEMBER = timedelta(days=1)
-"""How long a finished task occupies its key, unless using(remember=...) says otherwise."""
-MODES = get_args(Mode)
-KEEP_RESULT = timedelta(days=1)
-"""How long keep_result=True keeps a result, at the least."""
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
+ALL = (1 << 63) - 1
+"""The limit of find() that is none."""
 
 
 class Nextdue(Upkeep, Scheduling):
@@ -75,7 +76,7 @@ class Nextdue(Upkeep, Scheduling):
         if type(keep_runs) is not int or keep_runs < 0:
             raise BadDefinition(f"keep_runs must be a whole number from 0, not {keep_runs!r}")
         self.path = absolute(text)
-        self.tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: dict[str, Task[..., Any, Any]] = {}
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self.caller = Caller(self.path, self.open_store)
@@ -84,6 +85,9 @@ class Nextdue(Upkeep, Scheduling):
         self.schedules = Schedules(lambda: self.caller)
         self._service: Service | None = None
         declared.remember(self)
+
+    def __repr__(self) -> str:
+        return f"<Nextdue {self.path}>"
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
@@ -97,9 +101,15 @@ class Nextdue(Upkeep, Scheduling):
     # declaring tasks
 
     @overload
-    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> "Task[P, R]": ...
+    def task(
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> "Task[P, Coroutine[Any, Any, R], R]": ...
     @overload
-    def task(self, fn: Callable[P, R], /) -> "Task[P, R]": ...
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> "Task[P, Coroutine[Any, Any, R], R]": ...
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> "Task[P, R, R]": ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> "Task[P, R, R]": ...
     @overload
     def task(
         self,
@@ -117,7 +127,7 @@ class Nextdue(Upkeep, Scheduling):
         rate: str | None = None,
         aliases: Sequence[str] = (),
         run_in: RunIn | None = None,
-    ) -> Callable[[Callable[..., R]], "Task[..., R]"]: ...
+    ) -> "Declaring": ...
     def task(self, fn: Any = None, /, **options: Any) -> Any:
         """Declare a function as a task: `@nd.task` or `@nd.task(queue="mail", ...)`.
 
@@ -152,10 +162,10 @@ class Nextdue(Upkeep, Scheduling):
         aliases: Any = (),
         run_in: Any = None,
         on_demand: Duration | None = None,
-    ) -> "Task[..., Any]":
-        _refuse_what_is_no_function(fn)
+    ) -> "Task[..., Any, Any]":
+        functions.refuse_what_is_none(fn)
         if not isinstance(aliases, str | list | tuple):
-            raise BadDefinition(f"{_place(fn)}: aliases are a list of former names, not {aliases!r}")
+            raise BadDefinition(f"{place(fn)}: aliases are a list of former names, not {aliases!r}")
         options = Options(
             name=fn.__name__ if name is None else name,
             queue=queue,
@@ -163,45 +173,45 @@ class Nextdue(Upkeep, Scheduling):
             retry=Retry() if retry is None else retry,
             lease_ms=duration_ms(lease, "lease"),
             time_limit_ms=None if time_limit is None else duration_ms(time_limit, "time_limit"),
-            keep_result_ms=_keep_ms(keep_result),
+            keep_result_ms=keep_ms(keep_result),
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
-            run_in=_run_in(fn, run_in),
+            run_in=functions.run_in_of(fn, run_in),
             period_ms=None if on_demand is None else duration_ms(on_demand, "the period of a run on demand"),
         )
         if options.name == "<lambda>":
             raise BadDefinition("a lambda has no name to be stored under; write @nd.task(name=...)")
         if next(iter(inspect.signature(fn).parameters), None) in ("self", "cls"):
-            raise BadDefinition(f"{_place(fn)} is a method; a task must be a function, since nobody keeps the object")
-        wants_context = _wants_context(fn)
+            raise BadDefinition(f"{place(fn)} is a method; a task must be a function, since nobody keeps the object")
+        wants_context = functions.wants_context(fn)
         definition = Definition(fn, Signature(fn, skip=int(wants_context)), options, wants_context)
         if options.keep_result:
             definition.signature.refuse_unkeepable()
         return self._register(definition)
 
-    def _register(self, definition: Definition) -> "Task[..., Any]":
+    def _register(self, definition: Definition) -> "Task[..., Any, Any]":
         fn, options = definition.fn, definition.options
         for word in (options.name, *options.aliases):
             other = self._definitions.get(word)
             if other is not None:
                 raise BadDefinition(
-                    f"two tasks are called {word!r}: {_place(other.fn)} and {_place(fn)}; give one of them a name=..."
+                    f"two tasks are called {word!r}: {place(other.fn)} and {place(fn)}; give one of them a name=..."
                 )
         for word in (options.name, *options.aliases):
             self._definitions[word] = definition
         warn_of_late(self._definitions, options.name)
-        task: Task[..., Any] = Task(self, definition)
+        task: Task[..., Any, Any] = Task(self, definition)
         self.tasks[options.name] = task
         return task
 
     # looking at tasks
 
     @overload
-    def get(self, id: int, /) -> Handle | None: ...
+    def get(self, id: int, /) -> Handle[Any] | None: ...
     @overload
-    def get(self, name: str, key: str, /) -> Handle | None: ...
-    def get(self, first: int | str, key: str | None = None, /) -> Handle | None:
+    def get(self, name: str, key: str, /) -> Handle[Any] | None: ...
+    def get(self, first: int | str, key: str | None = None, /) -> Handle[Any] | None:
         """The task with this id, or the one that holds this key of this name; None if there is none."""
         by_id = type(first) is int and key is None
         if type(first) is str and key is None:
@@ -222,21 +232,22 @@ class Nextdue(Upkeep, Scheduling):
         state: State | None = None,
         key: str | None = None,
         reason: str | None = None,
-        limit: int = 100,
-    ) -> list[Handle]:
-        """Tasks by name, queue, state, key and the reason of their last failure, at most `limit`.
+        limit: int | None = None,
+    ) -> list[Handle[Any]]:
+        """All tasks of this name, queue, state, key and reason of their last failure; with `limit` so many at most.
 
         Nearest due first, then those at rest. `for task in nd.find(state="dead", reason="timeout"): task.retry()`
+        A million of them take some 10 s and 250 MB; give a limit where there may be so many.
         """
         if state is not None and state not in STATES:
             raise BadDefinition(f"there is no state {state!r}; the states are {', '.join(STATES)}")
-        if type(limit) is not int or not 1 <= limit < 1 << 31:
-            raise BadDefinition(f"limit must be a whole number from 1, not {limit!r}")
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= ALL):
+            raise BadDefinition(f"limit must be a whole number from 1, or None, not {limit!r}")
         for word, what in ((name, "a task's name"), (queue, "a queue's name"), (key, "a key"), (reason, "a reason")):
             if word is not None:
                 checked_name(word, what)
         with self.caller.use() as store:
-            found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit)
+            found = care.listed(store, Chosen(state, name, queue, key, reason), limit=limit or ALL)
         return [Handle(self.caller, task.id, task.name, task.key, created=False) for task in found]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -266,15 +277,14 @@ class Nextdue(Upkeep, Scheduling):
         """A worker of this application: `with nd.working():` runs it in threads of this process.
 
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
-        processes of their own, each replaced after tasks_per_process. queues: only these. grace (s): what running
-        tasks get at a stop. spread (s): what is overdue by over a minute at the start, after a downtime, starts spread
-        over so long, the most overdue first.
+        processes of their own, each replaced after tasks_per_process. queues: only these (one as a text will do).
+        grace (s): what running tasks get at a stop. spread (s): what is overdue by over a minute at the start, after a
+        downtime, starts spread over so long, the most overdue first.
         """
         return Service(
             self.path, self.open_store, self._definitions, concurrency=concurrency, loop=loop, processes=processes,
             tasks_per_process=tasks_per_process, queues=queues, grace=grace, once=once, exclusive=exclusive,
-            spread=spread, hook=hook, desk=self.desk,
-            schedules=self.schedules.declared,
+            spread=spread, hook=hook, desk=self.desk, schedules=self.schedules.declared,
         )  # fmt: skip
 
     def run(self, concurrency: int = 8, **options: Any) -> None:
@@ -300,205 +310,3 @@ class Nextdue(Upkeep, Scheduling):
         self.stop()
         self.caller.close()
         self.desk.close()
-
-
-class Task(Generic[P, R]):
-    """A declared task. Calling it just runs the function; enqueue() stores a call for a worker."""
-
-    def __init__(self, app: Nextdue, definition: Definition) -> None:
-        functools.update_wrapper(self, definition.fn)
-        self.app, self.definition, self.options = app, definition, definition.options
-        self._now: Call[P] = self.using()
-
-    @property
-    def name(self) -> str:
-        """The name under which it is stored."""
-        return self.options.name
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function here and now, without the store."""
-        if self.definition.wants_context and not (args and isinstance(args[0], Context)):
-            claim = Claim(0, 0, self.name, "[]", None, 0, 0, 1, 0, 0)
-            return self.definition.fn(Context(claim, self.app.desk), *args, **kwargs)  # type: ignore[no-any-return]
-        return self.definition.fn(*args, **kwargs)  # type: ignore[no-any-return]
-
-    def __repr__(self) -> str:
-        return f"<task {self.name} of {self.app.path}>"
-
-    def using(
-        self,
-        *,
-        delay: Duration | None = None,
-        due: datetime | None = None,
-        key: str | None = None,
-        remember: Duration | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        on_conflict: Mode = "ignore",
-        latest: Duration | None = None,
-        expires: Duration | datetime | None = None,
-        group: str | None = None,
-        tx: Any = None,
-    ) -> "Call[P]":
-        """How a call is stored: `task.using(delay="5m", key="42").enqueue(42)`.
-
-        delay (timedelta, seconds, or "5m") or due (an aware datetime): when it is to run; default now.
-        key: unique within the task's name; while a task with it is unfinished, or finished less than `remember`
-        (default a day) ago, another one isn't stored. What then happens says on_conflict: "ignore" answers the one that
-        exists, "reject" raises KeyTaken. "replace", "earliest" and "extend" give a waiting one the new arguments and
-        the new due, the earlier or the later of both; extending never goes beyond `latest` after it was stored. These
-        and "again" let a running one run again afterwards, with the new arguments. Dead and cancelled ones are started
-        anew.
-        expires: not to be started after this (an aware datetime, or how long from now); recorded as expired.
-        group: the group by which the task's limit and rate count it.
-        tx: store it in this transaction, with which it is committed or rolled back: of nd.transaction(), a
-        sqlite3.Connection, SQLAlchemy's Session or Connection (asynchronous ones with aenqueue), or
-        django.db.connection inside of atomic().
-        """
-        if delay is not None and due is not None:
-            raise BadDefinition(f"task {self.name}: give delay or due, not both")
-        if on_conflict not in MODES:
-            raise BadDefinition(f"task {self.name}: on_conflict must be {', '.join(MODES)}, not {on_conflict!r}")
-        period_ms = self.options.period_ms
-        if period_ms is not None and (key, remember, on_conflict) != (None, None, "ignore"):
-            raise BadDefinition(f"task {self.name} runs on demand: its keys are made of its arguments and the time")
-        if key is None and (remember is not None or on_conflict != "ignore"):
-            raise BadDefinition(f"task {self.name}: remember and on_conflict are about a key; give key=...")
-        if latest is not None and on_conflict != "extend":
-            raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
-        if group is not None and self.options.limit is None and self.options.rate_ms is None:
-            raise BadDefinition(f"task {self.name}: a group is counted by a limit or a rate; give @nd.task(limit=...)")
-        put = Put(
-            name=self.name,
-            queue=self.options.queue if queue is None else checked_name(queue, "a queue's name"),
-            priority=self.options.priority if priority is None else checked_priority(priority),
-            args="",
-            due_ms=None if due is None else to_ms(due),
-            delay_ms=0 if delay is None else duration_ms(delay, "delay"),
-            key=None if key is None else checked_key(key),
-            remember_ms=None if key is None else duration_ms(REMEMBER if remember is None else remember, "remember"),
-            mode=on_conflict,
-            latest_ms=None if latest is None else duration_ms(latest, "latest"),
-            expires_ms=to_ms(expires) if isinstance(expires, datetime) else None,
-            expires_in_ms=None if expires is None or isinstance(expires, datetime) else duration_ms(expires, "expires"),
-            group=self._group(group),
-            period_ms=period_ms,
-        )
-        return Call(self.app, self.definition, put, tx)
-
-    def _group(self, group: str | None) -> str | None:
-        if group is not None:
-            return checked_name(group, "a group")
-        return "" if self.options.limit is not None or self.options.rate_ms is not None else None
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
-        """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
-        return self._now.enqueue(*args, **kwargs)
-
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
-        """Store many calls, all of them or none, by one commit: `task.enqueue_many([(1,), (2,)])`."""
-        return self._now.enqueue_many(calls)
-
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
-        """enqueue() from a coroutine, without blocking its event loop."""
-        return await self._now.aenqueue(*args, **kwargs)
-
-
-class Call(Generic[P]):
-    """A task with the options of using(); enqueue() stores it."""
-
-    def __init__(self, app: Nextdue, definition: Definition, put: Put, tx: Any = None) -> None:
-        self._app, self._definition, self._put, self._tx = app, definition, put, tx
-
-    def __repr__(self) -> str:
-        return f"<{self._put.name}, not stored yet: .enqueue(...) does that>"
-
-    def __call__(self, *args: object, **kwargs: object) -> None:
-        """Raises BadDefinition: using() says how a call is stored, enqueue() stores it."""
-        raise BadDefinition(f"task {self._put.name}: write .using(...).enqueue(...) to store a call")
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
-        """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
-        return self._store(self._definition.signature.encode(args, kwargs), self._tx)
-
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle]:
-        """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
-        put = self._put
-        if put.period_ms is not None:
-            raise BadDefinition(f"task {put.name} runs on demand: enqueue its calls one by one")
-        if put.key is not None:
-            raise BadDefinition(f"task {put.name}: one key can't be held by many tasks; enqueue them one by one")
-        tuples = [args if type(args) is tuple else _tuple(put.name, args) for args in calls]
-        texts = self._definition.signature.encode_many(tuples)
-        if self._tx is not None:
-            ids = self._app.desk.put_many(self._tx, put, texts, len(tuples))
-        else:
-            self._app.desk.refuse_inside()
-            ids = self._app.caller.put_many(put, texts, len(tuples))
-        return [Handle(self._app.caller, id, put.name, None, created=True) for id in ids]
-
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
-        """enqueue() from a coroutine, without blocking its event loop."""
-        text = self._definition.signature.encode(args, kwargs)
-        if self._tx is not None:  # a transaction belongs to its thread
-            return await awaited(self._tx, lambda tx: self._store(text, tx))
-        self._app.desk.refuse_inside()
-        return await in_thread(self._store, text)
-
-    def _store(self, text: str, tx: Any = None) -> Handle:
-        put = self._put._replace(args=text)
-        if put.period_ms is not None:
-            put = on_demand(put)
-        if tx is not None:
-            stored = self._app.desk.put(tx, put)
-        else:
-            self._app.desk.refuse_inside()
-            stored = self._app.caller.put(put)
-        if put.mode == "reject" and not stored.created:
-            raise KeyTaken(f"task {put.name}: the key {put.key!r} is in use by #{stored.id}, which is {stored.state}")
-        key = put.key if put.period_ms is None else None  # of a run on demand, the store has made it
-        return Handle(self._app.caller, stored.id, put.name, key, created=stored.created)
-
-
-def _keep_ms(keep_result: Any) -> int | None:
-    if isinstance(keep_result, bool):
-        return duration_ms(KEEP_RESULT) if keep_result else None
-    return duration_ms(keep_result, "keep_result")
-
-
-def _tuple(name: str, args: Any) -> tuple[Any, ...]:
-    if not isinstance(args, list):
-        raise BadDefinition(f"task {name}: enqueue_many takes tuples of arguments, like [(1,), (2,)], not {args!r}")
-    return tuple(args)
-
-
-def _wants_context(fn: Callable[..., Any]) -> bool:
-    """Whether the first parameter is for the Context: it is called ctx or annotated with it."""
-    first = next(iter(inspect.signature(fn).parameters.values()), None)
-    return first is not None and (first.name == "ctx" or first.annotation in (Context, "Context", "nextdue.Context"))
-
-
-def _refuse_what_is_no_function(fn: Any) -> None:
-    if not callable(fn) or isinstance(fn, type) or not hasattr(fn, "__name__"):
-        raise BadDefinition(f"a task must be a function, not {fn!r}; wrap it in one written with def")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise BadDefinition(f"{_place(fn)}: a generator can't be a task; write a plain function or a coroutine")
-
-
-def _run_in(fn: Callable[..., Any], wished: RunIn | None) -> RunIn:
-    """Where this function runs: a coroutine in the loop and nowhere else, anything else never in the loop."""
-    if not inspect.iscoroutinefunction(fn):
-        if wished == "loop":
-            raise BadDefinition(f'{_place(fn)}: run_in="loop" is for coroutines; write async def, or leave run_in out')
-        if wished == "process":
-            declared.checked_place(fn)
-        return "thread" if wished is None else wished
-    if wished not in (None, "loop"):
-        raise BadDefinition(f"{_place(fn)}: a coroutine runs in the loop, not in a {wished}; leave run_in out")
-    return "loop"
-
-
-def _place(fn: Callable[..., Any]) -> str:
-    code = getattr(fn, "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code else "?"
-    return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', fn)} ({where})"

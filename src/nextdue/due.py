@@ -96,6 +96,7 @@ def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[]
         result=ending.result,
         name=claim.name,
         keep_ms=None if ending.result is None else options.keep_result_ms,
+        error=ending.error,
     )
     settlement = partial(msgspec.structs.replace, kept)
     match ending.kind:

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from datetime import datetime
 from shlex import quote
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,8 +17,10 @@ from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.pauses import pause_task, resume_task
 from nextdue.sqlite.waiting import Ended, ended
 
+R = TypeVar("R")
 
-class Handle:
+
+class Handle(Generic[R]):
     """A stored task. `created` says whether this enqueue made it, or found its key in use.
 
     `await handle` is `await handle.aresult()`.
@@ -114,7 +116,7 @@ class Handle:
 
     # waiting for its end
 
-    def result(self, timeout: Duration | None = None) -> Any:
+    def result(self, timeout: Duration | None = None) -> R:
         """What it returned, as the type that its function's annotation names; blocks until it is done.
 
         A task that will be retried is waited for. Raises TimeoutError after `timeout` (0: don't wait), TaskFailed if
@@ -128,9 +130,10 @@ class Handle:
             found = self._caller.waits.ended(self.id, seconds) or self._look()
         if found is None:
             raise self._late(seconds)
-        return self._value(found)
+        value: R = self._value(found)
+        return value
 
-    async def aresult(self, timeout: Duration | None = None) -> Any:
+    async def aresult(self, timeout: Duration | None = None) -> R:
         """result() from a coroutine, without blocking its event loop."""
         self._refuse_unkept()
         seconds = self._patience(timeout)
@@ -139,9 +142,10 @@ class Handle:
             found = await self._caller.waits.aended(self.id, seconds) or await in_thread(self._look)
         if found is None:
             raise await in_thread(self._late, seconds)
-        return self._value(found)
+        value: R = self._value(found)
+        return value
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, R]:
         return self.aresult().__await__()
 
     def wait(self, timeout: Duration | None = None) -> State:

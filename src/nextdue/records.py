@@ -45,7 +45,7 @@ class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):
     occurrence: Occurrence | None = None
 
 
-class Ending(msgspec.Struct, frozen=True, gc=False):
+class Ending(msgspec.Struct, frozen=True):
     """What an executor says of one claim. `ran_ms` None: it was never started."""
 
     claim: Claim
@@ -56,9 +56,11 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
     message: str | None = None
     result: str | None = None
+    error: BaseException | None = None
+    """What it raised, for the log."""
 
 
-class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Settlement(msgspec.Struct, array_like=True, frozen=True):
     """The end of one claim as the store writes it.
 
     Exactly one of `delay_ms`, `rest` and `forget` says what becomes of the row.
@@ -94,6 +96,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The slot of the next one; None: its due."""
     missed: int | None = None
     """So many occurrences are passed over; None: this one has ended."""
+    error: BaseException | None = None
+    """What it raised, for the log; it isn't stored."""
 
 
 class Put(NamedTuple):
@@ -197,6 +201,8 @@ class TickAnswer(NamedTuple):
     """A settled row became the nearest of its lane: idle neighbours must hear of it."""
     passed: bool
     """Rows were passed by that are claimed for a free slot only, never ahead."""
+    expired: int
+    """How many rows were past their `expires` and are dead now, or in their next life."""
     stops: list[tuple[int, int]]
     """(id, token) of rows of this worker that were asked to stop."""
 

@@ -22,11 +22,11 @@ from nextdue.executors.call import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
 from nextdue.schedules import Pairs, declare
-from nextdue.sqlite import herd
+from nextdue.sqlite import herd, inspect
 from nextdue.sqlite.alarm import make_alarm
 from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
-from nextdue.task import RunIn
+from nextdue.task import RunIn, checked_name
 from nextdue.worker import Hook, Worker, run
 
 log = logging.getLogger("nextdue")
@@ -67,7 +67,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._tasks_per_process = None if most is None else _size("tasks_per_process", most, 1_000_000)
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
-        self._queues, self._grace_ms = queues, duration_ms(grace, "grace")
+        self._queues, self._grace_ms = _queues(queues), duration_ms(grace, "grace")
         self._hook, self._schedules = hook, schedules
         self._spread_ms = _spread_ms(spread, once)
         self.spread = 0
@@ -129,7 +129,16 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             raise
         self._pid, self._at_work = os.getpid(), True
         self.store, self.worker = store, worker
+        self._tell_unknown_queues()
         return worker
+
+    def _tell_unknown_queues(self) -> None:
+        """A queue that nobody uses may be one of tomorrow, or a typing error."""
+        known = {d.options.queue for d in self._definitions.values()}
+        if self._queues and not known.issuperset(self._queues):
+            known |= inspect.queues(self.store.database)
+            for queue in set(self._queues) - known:
+                log.warning("no task uses a queue %r so far, neither declared nor in %s", queue, self.path)
 
     def _wake(self) -> None:
         self._alarm.call()
@@ -155,9 +164,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
-                message = "\\n".join((s.message or "").splitlines())
-                reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
-                log.warning("%s #%d %s%s: %s%s", s.name, s.id, s.outcome, self._again(s), reason, message)
+                log.warning("%s #%d %s", s.name, s.id, self._sentence(s), exc_info=s.error)
         if self._hook is not None:
             try:
                 self._hook(settlements)
@@ -175,13 +182,15 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             name,
         )
 
-    def _again(self, s: Settlement) -> str:
-        """Of a failed attempt: how many there may be, and when the next one comes."""
-        declared = self._definitions.get(s.name)
-        if s.outcome != "failed" or s.delay_ms is None or declared is None:
-            return ""
-        limit = declared.options.retry.limit
-        return f" ({s.attempts} of {limit or 'any number'}), again in {span(s.delay_ms)}"
+    def _sentence(self, s: Settlement) -> str:
+        """What became of an attempt, on one line, and what comes next."""
+        message = "\\n".join((s.message or "").splitlines())
+        reason = "" if message.startswith(s.reason or "") else f"{s.reason}: "
+        declared, then = self._definitions.get(s.name), ""
+        if s.outcome == "failed" and s.attempts is not None and s.delay_ms is not None and declared is not None:
+            again = f"again in {span(s.delay_ms)}" if s.delay_ms else "again at once"
+            then = f" ({s.attempts} of {declared.options.retry.limit or 'any number'}), {again}"
+        return f"{s.outcome}{then}: {reason}{message}"
 
     # in the foreground
 
@@ -265,6 +274,15 @@ def warn_of_late(definitions: Mapping[str, Definition], name: str) -> None:
     """A task was added to these definitions: say so if a worker of this process has read them already."""
     for service in list(_services):
         service.warn_of_late(definitions, name)
+
+
+def _queues(queues: Sequence[str] | None) -> list[str] | None:
+    if queues is None:
+        return None
+    given = [queues] if isinstance(queues, str) else list(queues)
+    if not given:
+        raise BadDefinition("queues=[] is no queue at all; leave it out to work for all of them")
+    return [checked_name(queue, "a queue's name") for queue in given]
 
 
 def _size(name: str, size: object, most: int) -> int:

@@ -6,11 +6,14 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition
 
+KEEP_RESULT = timedelta(days=1)
+"""How long keep_result=True keeps a result, at the least."""
 MAX_NAME = 200
 """The longest name of a task, a queue or a key, in characters."""
 PRIORITIES = range(-100, 101)
@@ -167,6 +170,13 @@ def rate_ms(rate: Any) -> int:
     if found is None:
         raise BadDefinition(f'a rate is a text like "10/m": so many a second (s), minute, hour or day, not {rate!r}')
     return RATE_UNITS_MS[found[2]] // int(found[1])
+
+
+def keep_ms(keep_result: Any) -> int | None:
+    """For how long a result is kept, in ms; None: not at all. Raises BadTime."""
+    if isinstance(keep_result, bool):
+        return duration_ms(KEEP_RESULT) if keep_result else None
+    return duration_ms(keep_result, "keep_result")
 
 
 def checked_name(name: Any, what: str) -> str:

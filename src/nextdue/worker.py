@@ -113,6 +113,8 @@ class Worker:
             self._progress = self._now  # not all are claimed ahead: threads are on their way to these
         for claim in answer.claims:
             self._take(claim)
+        if answer.expired:
+            self.totals["expired"] += answer.expired
         self._heed(answer.stops)
         self.ring = answer.ring
         if len(answer.claims) == request.slots + request.ahead and 0 < len(answer.claims) <= self._ahead(request.kind):

@@ -1,8 +1,10 @@
 """handle.retry() and handle.run_now(), and finding tasks for them."""
 
+import traceback
+
 import pytest
 
-from nextdue import BadDefinition, GiveUp, Nextdue
+from nextdue import BadDefinition, GiveUp, Nextdue, Retry
 
 
 @pytest.fixture
@@ -85,3 +87,79 @@ def test_find_by_key_and_reason(nd):
     for wrong in ({"key": ""}, {"reason": 5}, {"key": "a\x00"}):
         with pytest.raises(BadDefinition):
             nd.find(**wrong)
+
+
+def test_find_leaves_nothing_out(nd):
+    @nd.task
+    def fails(n: int) -> None:
+        raise GiveUp
+
+    fails.enqueue_many([(n,) for n in range(250)])
+    nd.run(once=True)
+    assert len(nd.find(state="dead", limit=100)) == 100
+    for task in nd.find(state="dead"):
+        assert task.retry()
+    assert (len(nd.find(state="dead")), len(nd.find())) == (0, 250)
+
+
+# the queues of a worker
+
+
+def test_one_queue_may_be_given_as_a_text(nd):
+    seen: list[str] = []
+
+    @nd.task
+    def note(word: str) -> None:
+        seen.append(word)
+
+    note.using(queue="mail").enqueue("mail")
+    note.using(queue="m").enqueue("m")
+    nd.run(once=True, queues="mail")
+    assert seen == ["mail"]
+
+
+def test_an_unknown_queue_is_logged_when_a_worker_starts(nd, caplog):
+    @nd.task(queue="mail")
+    def note() -> None: ...
+
+    note.using(queue="slow").enqueue()
+    nd.run(once=True, queues=["mail", "slow"])
+    assert caplog.messages == []
+    nd.run(once=True, queues=["mail", "nope"])
+    assert caplog.messages == [f"no task uses a queue 'nope' so far, neither declared nor in {nd.path}"]
+
+
+@pytest.mark.parametrize(("queues", "says"), [([], "no queue at all"), ([3], "must be a str"), ([""], "characters")])
+def test_queues_that_can_not_be_meant_are_refused(nd, queues, says):
+    with pytest.raises(BadDefinition, match=says):
+        nd.working(queues=queues)
+
+
+# what is said of a failure
+
+
+def test_the_log_and_the_history_tell_where_a_task_failed(nd, caplog):
+    """On one line, with what comes next; below it the traceback, which begins at the task's own function."""
+
+    def deeper() -> None:
+        raise ValueError("one\ntwo")
+
+    @nd.task(retry=Retry(base=60, jitter=0))
+    def plain() -> None:
+        deeper()
+
+    @nd.task(retry=Retry(base=0, jitter=0, limit=1))
+    async def last() -> None:
+        deeper()
+
+    handle = plain.enqueue()
+    last.enqueue()
+    nd.run(once=True)
+    one, two = sorted(caplog.records, key=lambda record: record.getMessage(), reverse=True)
+    place = f"(test_care.py:{deeper.__code__.co_firstlineno + 1} in deeper)"
+    assert one.getMessage() == f"plain #1 failed (1 of 12), again in 1 min: ValueError: one\\ntwo {place}"
+    assert two.getMessage() == f"last #2 dead: ValueError: one\\ntwo {place}"
+    assert handle.runs()[0].message == f"ValueError: one\ntwo {place}"
+    for record, name in ((one, "plain"), (two, "last")):
+        frames = [frame.name for frame in traceback.extract_tb(record.exc_info[2])]
+        assert frames == [name, "deeper"]

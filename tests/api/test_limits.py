@@ -89,7 +89,11 @@ def test_what_is_past_its_expiry_is_recorded_and_not_started(world, nd):
     assert seen == [3]
     assert [h.state for h in (late, keyed, timely)] == ["dead", "dead", "done"]
     assert [h.runs()[0].outcome for h in (late, keyed)] == ["expired", "expired"]
-    assert keyed.view().reason == "expired"
+    assert [h.view().reason for h in (late, keyed)] == ["expired", "expired"]
+    assert {h.id for h in nd.find(state="dead", reason="expired")} == {late.id, keyed.id}
+    assert late.retry()
+    world.work()
+    assert (late.state, seen) == ("done", [3, 1])
     assert look.using(key="k").enqueue(4).created
 
 

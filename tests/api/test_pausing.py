@@ -135,7 +135,8 @@ def test_a_retry_keeps_its_count(nd, world):
     handle.pause()
     handle.resume()
     view = handle.view()
-    assert (view.attempts, view.message) == (1, "ValueError: no")
+    assert view.attempts == 1
+    assert view.message.startswith("ValueError: no (test_pausing.py:")
 
 
 def test_what_runs_goes_on(nd, world, seen):

@@ -220,7 +220,7 @@ def failure(handle) -> tuple[str, str, str]:
     twin = copy.copy(caught.value)  # as on its way between processes
     assert (str(twin), vars(twin)) == (str(caught.value), vars(caught.value))
     assert repr(handle) in str(twin)
-    return (twin.state, twin.reason, twin.message)
+    return (twin.state, twin.reason, twin.message.partition(" (test_")[0])
 
 
 @pytest.mark.parametrize("key", ["k", None])

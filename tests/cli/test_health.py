@@ -127,6 +127,17 @@ def test_what_is_paused_is_named_and_no_failure(living, health, kind, word):
     assert [one["why"] for one in found["late"]] == ["paused"]
 
 
+def test_a_restored_file_is_named_and_no_failure(living, health):
+    late(living, minutes=60, count=2)
+    living.sql("INSERT INTO nextdue_meta VALUES ('restored', 1000)")
+    code, found, said = health()
+    assert code == 0
+    assert said["note", "restore"].startswith("a restored backup, held since 1970-01-01 00:00:01 UTC")
+    assert said["note", "restore"].endswith("; 2 overdue; nextdue release shop.db ends that")
+    assert [one["why"] for one in found["late"]] == ["paused"]
+    assert found["restored_ms"] == 1000
+
+
 def test_what_is_blocked_by_its_limit_is_named_and_no_failure(living, health):
     ids = add(living, 1, 2, 3, 4)
     for id, group in zip(ids, ("a", "a", "b", "c"), strict=True):

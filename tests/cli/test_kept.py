@@ -64,14 +64,14 @@ def test_a_paused_queue_and_name(shop, cli):
 def test_a_task_of_a_restored_file(shop, cli):
     """Who is told to resume its queue would let it go past the look that the release is."""
     (id,) = add(shop, 1)
-    shop.sql("INSERT INTO nextdue_pause VALUES ('queue', 'default', 1), ('name', 'receipt', 1)")
-    shop.sql("""INSERT INTO nextdue_meta VALUES ('restored', '[1, ["default"]]')""")
+    shop.sql("INSERT INTO nextdue_pause VALUES ('name', 'receipt', 1)")
+    shop.sql("INSERT INTO nextdue_meta VALUES ('restored', 1)")
     said = why(cli, "shop.db", id)
-    assert "It came with a restored backup and is held since 1970-01-01" in said
+    assert "The file is a restored backup and held since 1970-01-01" in said
     assert "shows what would start, and lets it." in said
     assert "resume --queue" not in said
     assert "--name receipt` ends that." in said
-    assert "restored backup" not in why(cli, "shop.db", add(shop, 2, queue="other")[0])
+    assert "restored backup" in why(cli, "shop.db", add(shop, 2, queue="other")[0])
 
 
 def test_a_blocked_task(shop, cli):

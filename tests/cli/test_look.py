@@ -64,7 +64,12 @@ def test_show_tells_all_with_the_runs(shop, cli):
     worked(shop)
     code, out, _ = cli("show", "shop.db", "receipt", "k")
     assert code == 0
-    for line in ("id             1", "key            k", "args           [13]", "message        ValueError: unlucky"):
+    for line in (
+        "id             1",
+        "key            k",
+        "args           [13]",
+        "message        ValueError: unlucky (shop.py:13 in receipt)",
+    ):
         assert line in out.splitlines()
     assert "claimed        once, failed once, crashed never" in out
     task = json.loads(cli("show", "shop:nd", 1, "--json")[1])
@@ -191,7 +196,7 @@ def test_why_it_is_tried_again_and_why_alone(shop, cli):
     add(shop, 13)
     worked(shop)
     out = why(cli, "shop.db", 1)
-    assert "It failed once, the last time with: ValueError: unlucky." in out
+    assert "It failed once, the last time with: ValueError: unlucky (shop.py:13 in receipt)." in out
     assert "It is tried again: at " in out
     shop.sql("INSERT INTO nextdue_lane(queue, name, priority, alone) VALUES ('default', 'receipt', 0, 1)")
     shop.sql("UPDATE nextdue_task SET lane = (SELECT id FROM nextdue_lane WHERE alone), crashes = 2, due = 1")

@@ -166,10 +166,11 @@ def test_the_log_of_a_failure_is_one_line_and_says_what_follows(shop):
         """, "app.py")  # fmt: skip
     shop.sql("INSERT INTO nextdue_tasks(name) VALUES ('ask'), ('always'), ('never')")
     err = shop.run("worker", "app:nd", "--once")[2].splitlines()
-    said = sorted(line.partition(" WARNING ")[2] for line in err)
-    assert said[1] == "ask #1 failed (1 of 2), again in 2 min: TimeoutError: the server\\ndoesn't answer"
-    assert re.fullmatch(r"always #2 failed \(1 of any number\), again in 1 min( \d+ s)?: TimeoutError", said[0])
-    assert said[2] == "never #3 dead: TimeoutError"
+    said = sorted(line.partition(" WARNING ")[2] for line in err if " WARNING " in line)
+    message = "TimeoutError: the server\\ndoesn't answer (app.py:6 in ask)"
+    assert said[1] == f"ask #1 failed (1 of 2), again in 2 min: {message}"
+    assert re.fullmatch(r"always #2 failed \(1 of any number\), again in 1 min( \d+ s)?: TimeoutError \(app.*", said[0])
+    assert said[2] == "never #3 dead: TimeoutError (app.py:12 in never)"
     assert len(said) == 3
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextdue.records import Put, Serving
+from nextdue.records import Put, Serving, Settlement
 from nextdue.sqlite import tx
 from nextdue.sqlite.tx import Finish
 from tests.contract.places import LEASE_MS, again, at_rest, done, listed
@@ -200,7 +200,8 @@ def test_a_thousand_set_aside_delay_nobody(place, grp):
     place.clock.advance(10)
     assert free in [claim.id for _ in range(2) for claim in hand.claim(4)]
     assert hand.store.look(hand.id).due_ms > place.clock.now()
-    assert hand.tick(slots=4).claims == []
+    hand.tick(slots=4)
+    assert hand.store.database.connection.execute("SELECT count(*) FROM nextdue_claimed").fetchone() == (0,)
 
 
 def test_what_has_a_limit_is_claimed_ahead_within_it_and_what_has_a_rate_is_not(place):
@@ -431,9 +432,12 @@ def test_what_is_past_its_expires_is_recorded_instead(place, key):
     id = place.put(expires_in_ms=1_000, key=key)
     hand = place.hand()
     place.clock.advance(1_000)
-    assert hand.claim() == []
+    answer = hand.tick(slots=4)
+    assert (answer.claims, answer.expired) == ([], 1)
     assert outcomes(place, id) == ["expired"]
-    assert place.store.get(id).reason == "expired"
+    view = place.store.get(id)
+    assert (view.state, view.reason, view.args, view.key) == ("dead", "expired", "[1]", key)
+    assert hand.tick(slots=4).expired == 0
     assert hand.store.look(hand.id).due_ms is None
 
 
@@ -445,6 +449,7 @@ def test_a_lost_lease_is_not_taken_over_after_its_expires(place):
     place.clock.advance(LEASE_MS)
     assert hand.claim() == []
     assert outcomes(place, id) == ["crashed", "expired"]
+    assert row(place, id, "rest", "token", "due") == ("dead", None, None)
 
 
 # cancel, stops
@@ -547,3 +552,11 @@ def test_a_clock_set_back_makes_no_lease_longer_in_a_paused_lane(place, lane):
     place.clock.step(-86_400_000)
     hand.store.look(hand.id)
     assert row(place, id, "due") == place.clock.now() + LEASE_MS
+
+
+def test_what_is_given_back_before_it_was_started_was_never_claimed(place):
+    id, hand = place.put(), place.hand()
+    for ran, claims in ((None, 0), (5, 1), (None, 1)):
+        (claim,) = hand.claim()
+        hand.tick([Settlement(claim.id, claim.token, "released", ran_ms=ran, delay_ms=0)], slots=0)
+        assert row(place, id, "claims") == claims

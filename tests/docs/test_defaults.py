@@ -3,10 +3,10 @@
 import inspect
 import os
 
-from nextdue import Nextdue, Retry, app, due
+from nextdue import Nextdue, Retry, calls, due
 from nextdue.codec import MAX_BYTES
 from nextdue.sqlite import alarm, database, store
-from nextdue.task import MAX_MESSAGE, MAX_NAME, PRIORITIES, Options
+from nextdue.task import KEEP_RESULT, MAX_MESSAGE, MAX_NAME, PRIORITIES, Options
 from tests.docs.pages import TOP
 
 PAGE = TOP / "docs" / "tasks.md"
@@ -38,8 +38,8 @@ def table() -> str:
         ("crashes until a task is dead", f"{due.MAX_CRASHES}, the last one alone"),
         ("due again after a crash", f"{span(due.crash_backoff_ms(1))}, doubling"),
         ("`queue`, `priority`", f"`{options.queue!r}`, {options.priority} ({PRIORITIES[0]} to {PRIORITIES[-1]})"),
-        ("`keep_result`", f"{options.keep_result}; `True` is {span(app.KEEP_RESULT.total_seconds() * 1000)}"),
-        ("`remember`", span(app.REMEMBER.total_seconds() * 1000)),
+        ("`keep_result`", f"{options.keep_result}; `True` is {span(KEEP_RESULT.total_seconds() * 1000)}"),
+        ("`remember`", span(calls.REMEMBER.total_seconds() * 1000)),
         ("`concurrency`", f"{default(Nextdue.working, 'concurrency')} threads"),
         ("`loop`", f"{default(Nextdue.working, 'loop')} coroutines"),
         ("`processes`", "one for each CPU" if default(Nextdue.working, "processes") is None else "?"),

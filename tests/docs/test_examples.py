@@ -188,9 +188,8 @@ def test_two_processes(programs):
     assert said[0].startswith("202 Accepted")
     assert said[-1] == "all sent"
     worked = programs.stop(worker, signal.SIGTERM)
-    assert sorted(line for line in worked.splitlines() if line.startswith("mail to")) == [
-        f"mail to {name}@example.org" for name in ("ada", "bob", "eve")
-    ]
+    # Threads print at the same time, so a line may stand in another one; what print() writes at once stays whole.
+    assert [worked.count(f"{name}@example.org") for name in ("ada", "bob", "eve")] == [1, 1, 1]
 
 
 @pytest.mark.timeout(30)

@@ -33,7 +33,7 @@ def public(kind: type) -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "names"),
     [
-        ("`Nextdue(path, ...)`", public(Nextdue) | parameters(Nextdue) | parameters(Nextdue.find) - {"limit"}),
+        ("`Nextdue(path, ...)`", public(Nextdue) | parameters(Nextdue) | parameters(Nextdue.find)),
         ("`@nd.task`", parameters(nextdue.Retry)),
         ("A task", parameters(Task.using) | {"enqueue", "enqueue_many", "aenqueue", "using"}),
         ("A handle", public(Handle)),

@@ -182,7 +182,7 @@ def test_a_table_that_can_not_be_read_stands_in_nobody_s_way(box, nd, mail):
 
 
 def test_a_table_that_is_missing_asks_for_a_reset(pay):
-    with pytest.raises(AssertionError, match=r"no such table: pay\. Each trial .* or give reset="):
+    with pytest.raises(AssertionError, match=r"no such table: pay \(test_.*in pay\)\. Each .* or give reset="):
         assert_repeatable(pay, (1, True))
 
 

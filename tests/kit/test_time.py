@@ -279,3 +279,12 @@ def test_a_year_of_work_is_over_in_a_moment(box, mark):
     begun = time.monotonic()
     assert box.advance(timedelta(days=366)) == {"done": 1}
     assert time.monotonic() - begun < 5
+
+
+def test_what_expired_is_counted(box, nd):
+    @nd.task
+    def look() -> None: ...
+
+    handle = look.using(delay="2m", expires="1m").enqueue()
+    assert box.advance("5m") == {"expired": 1}
+    assert handle.state == "dead"

@@ -90,6 +90,40 @@ def test_nothing_is_claimed_before_the_release_and_everything_after_it(shop):
     shop.checked()
 
 
+def test_a_queue_that_is_not_in_the_backup_is_held_too(shop):
+    """F103: the file is held, not the queues that it knew."""
+    shop.does("import shop; shop.receipt.enqueue(1)")
+    run(shop, "backup", "shop.db", "b.db")
+    run(shop, "restore", "b.db", "shop.db")
+    shop.does("import shop; shop.letter.enqueue(2)")
+    assert "0 done" in run(shop, "worker", "shop:nd", "--once")
+    run(shop, "release", "shop.db")
+    run(shop, "worker", "shop:nd", "--once")
+    assert sorted(shop.notes()) == ["letter 2", "receipt 1"]
+
+
+def test_only_the_release_ends_the_hold(shop):
+    """F103: ending pauses starts nothing of a restored file, and every command names the release."""
+    shop.does("import shop; shop.receipt.enqueue(1); shop.letter.enqueue(2); shop.nd.pause(queue='mail')")
+    run(shop, "backup", "shop.db", "b.db")
+    run(shop, "restore", "b.db", "shop.db")
+    named = "`nextdue release shop.db` ends that"
+    text = run(shop, "resume", "shop.db", "--queue", "default", code=1)
+    assert f"queue default is held by a restore; {named}" in text
+    text = run(shop, "resume", "shop.db", "--all")
+    assert "queue mail is resumed" in text
+    assert named in text
+    assert "`nextdue release shop.db` shows" in run(shop, "why", "shop.db", "1")
+    assert "nextdue resume" not in run(shop, "why", "shop.db", "1")
+    assert "a restored backup, held since" in run(shop, "health", "shop.db", code=1)
+    assert "0 done" in run(shop, "worker", "shop:nd", "--once")
+    shop.does("import shop; assert not shop.nd.resume(queue='default')")
+    assert "2 overdue tasks start now, spread over 1s" in run(shop, "release", "shop.db", "--over", "1s")
+    shop.worker()
+    shop.empties()
+    shop.checked()
+
+
 def test_what_ran_when_the_backup_was_made_waits_again(shop):
     shop.does("import shop; shop.letter.enqueue(13)")
     worker = shop.worker()
@@ -149,11 +183,11 @@ def test_pauses_of_a_person_outlive_restore_and_release(shop):
         run(shop, "restore", "b.db", "shop.db")
         run(shop, "backup", "shop.db", "b.db", "--force")
     database = Database(shop.db, create=False)
-    assert {pause.word for pause in pauses.paused(database)} == {"default", "mail"}
+    assert {pause.word for pause in pauses.paused(database)} == {"mail"}
     found = held(database)
     database.close()
     assert found is not None
-    assert found.queues == ["default"]
+    assert [overdue.name for overdue in found.overdue] == ["receipt"]
     run(shop, "release", "shop.db")
     assert shop.rows("SELECT kind, word FROM nextdue_pause") == [("queue", "mail")]
     assert "isn't held" in run(shop, "release", "shop.db")
@@ -340,3 +374,22 @@ def test_one_that_is_killed_leaves_a_whole_file(shop):
         shop.checked()
         for path in shop.folder.glob(".shop.db.*.tmp*"):
             path.unlink()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_looking_at_a_backup_and_restoring_it_leave_it_as_it_is(shop, mode):
+    shop.does("import shop; shop.receipt.enqueue(1)")
+    run(shop, "backup", "shop.db", "b.db")
+    with contextlib.closing(sqlite3.connect(shop.folder / "b.db")) as db:
+        db.execute(f"PRAGMA journal_mode={mode}")
+    before = (shop.folder / "b.db").read_bytes()
+    looks = [("ls", "b.db"), ("show", "b.db", "1"), ("why", "b.db", "1"), ("doctor", "b.db"), ("check", "b.db")]
+    for words in looks if mode == "delete" else ():
+        run(shop, *words)
+        assert (shop.folder / "b.db").read_bytes() == before, words
+        assert {path.name for path in shop.folder.glob("b.db*")} == {"b.db"}, words
+    run(shop, "health", "b.db", code=1)
+    run(shop, "restore", "b.db", "a.db")
+    assert (shop.folder / "b.db").read_bytes() == before
+    assert {path.name for path in shop.folder.glob("b.db*")} == {"b.db"}
+    assert held_now(shop) is None

@@ -110,7 +110,7 @@ class Checks:
         runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())
         keyed = {id for (id,) in query("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
         for number, id in self.acknowledged.items():
-            if id not in rows and not any(word in runs.get(id, "") for word in ("done", "cancelled", "expired")):
+            if id not in rows and not any(word in runs.get(id, "") for word in ("done", "cancelled")):
                 raise Broken(f"task {id} ({json.dumps(vars(self.jobs[number]))}) is lost")
         for id, outcomes in runs.items():
             if outcomes.split(",").count("done") > 1 and id not in keyed:

@@ -204,7 +204,7 @@ class Judge:
         """What was asked for while it ran begins, whatever became of it."""
         old, new = c.old, c.new
         assert (new.due, new.args, new.rest) == (old.again_due, old.again_args, None), "a wish was lost"
-        assert (new.attempts, new.crashes, new.again_due, new.again_args) == (0, 0, None, None)
+        assert (new.attempts, new.crashes, new.claims, new.again_due, new.again_args) == (0, 0, 0, None, None)
         assert new.grp == old.again_grp, "a next life in another group than it was asked for"
 
     def _ended(self, c: Change, verb: str, actor: Actor | None) -> None:
@@ -300,6 +300,8 @@ class Judge:
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""
         assert c.new.crashes == c.old.crashes, "giving back is no crash"
+        if c.new.rest is None:
+            assert c.new.claims in (c.old.claims - 1, c.old.claims)  # it ran if its worker's grace was over
         running = {(claim.id, claim.token) for claim in owner.active}
         assert (c.id, c.old.token) not in running, "given back while it runs"
         if c.new.rest is None:
@@ -446,10 +448,8 @@ class Judge:
         elif old.gone_at is not None and old.gone_at <= self.clock.now():
             assert old.rest in ("done", "cancelled")
         else:
-            over = (("cancel", "cancelled"), ("tick", "cancelled"), ("tick", "dead"))
-            assert (verb, old.rest) in over, "a task was deleted"
+            assert (verb, old.rest) in (("cancel", "cancelled"), ("tick", "cancelled")), "a task was deleted"
             assert old.key is None, "a key was forgotten"
-            assert old.rest == "cancelled" or old.expires is not None, "a dead task was deleted"
 
     def lane(self, id: int) -> tuple[str, int]:
         """Queue of a lane, and whether its tasks are tried alone."""

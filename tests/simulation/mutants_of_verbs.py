@@ -101,6 +101,11 @@ def expired_without_a_word(patch):
     return swapped(TICK, "WHERE c.odd >= 4 AND NEW.keep_rows > 0", "WHERE 0")
 
 
+@mutant(BUSY)
+def what_expired_is_dropped(patch):
+    return swapped(TICK, "FROM nextdue_claimed WHERE odd & 8);", "FROM nextdue_claimed WHERE odd >= 4);")
+
+
 @mutant(ONE_KEY)
 def a_wish_is_lost_when_the_attempt_failed(patch):
     return swapped(TICK, "WHEN value ->> 2 <> 'released' OR", "WHEN value ->> 2 = 'done' OR")

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from nextdue.app import REMEMBER
+from nextdue.calls import REMEMBER
 from nextdue.cli import render, target
 from nextdue.cli.target import VARIABLE, Target
 from nextdue.cli.times import instant, relative, shown

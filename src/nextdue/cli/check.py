@@ -9,7 +9,7 @@ from nextdue.sqlite import inspect
 def check(args: argparse.Namespace) -> int:
     """Look for broken rows; exit code 1 if there are any."""
     where = target.find(args.target)
-    store = where.open()
+    store = where.look()
     try:
         findings = inspect.check(store.database)
     finally:

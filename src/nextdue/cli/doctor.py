@@ -69,7 +69,7 @@ def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
     yield from _permissions(path)
     yield _space(path)
     try:
-        store = SqliteStore(path, create=False)
+        store = SqliteStore(path, create=False, look=True)
     except (StoreMissing, NotAStore):
         raise
     except StoreError as exc:
@@ -126,6 +126,8 @@ def _inside(store: SqliteStore) -> Iterator[Finding]:
     mode = inspect.value(database, "journal_mode")
     if mode == "wal":
         yield Finding("ok", "journal", "WAL")
+    elif database.at_rest:
+        yield Finding("ok", "journal", "not in WAL mode, as a backup is: nobody has worked on this file yet")
     else:
         yield Finding("bad", "journal", f"SQLite answers journal mode {mode!r} instead of wal", "use a local disk")
     size = database.wal.stat().st_size if database.wal.exists() else 0
@@ -197,10 +199,7 @@ def _workers(store: SqliteStore) -> Iterator[Finding]:
 
 def _paused(store: SqliteStore) -> Iterator[Finding]:
     found = restore.held(store.database)
-    held = found.queues if found else []
     for kind, word, since in pauses.paused(store.database):
-        if kind == "queue" and word in held:
-            continue
         text = f"{kind} {render.clean(word)} is paused since {shown(since)}"
         todo = f"nextdue resume {target.pasteable(store.database.path)} --{kind} {quote(render.clean(word))}"
         yield Finding("warn", "paused", text, todo)
@@ -209,7 +208,8 @@ def _paused(store: SqliteStore) -> Iterator[Finding]:
             f"it is a restored backup and held since {shown(found.since)}: {sum(o.tasks for o in found.overdue)} "
             f"overdue, {sum(o.by_an_hour for o in found.overdue)} of them by > 1 h"
         )
-        yield Finding("warn", "restored", text, "nextdue release shows them and lets them start")
+        todo = f"nextdue release {target.pasteable(store.database.path)} shows them and lets them start"
+        yield Finding("warn", "restored", text, todo)
 
 
 def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ def health(args: argparse.Namespace) -> int:
     """Look; exit code 1 if anything is bad."""
     max_late = duration_ms(args.max_late, "--max-late")
     where = target.find(args.target)
-    store = where.open()
+    store = where.look()
     try:
         found = engine.look(store, where.app.definitions.keys() if where.app else None)
     finally:
@@ -48,7 +48,7 @@ def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
     """What is to be said of it; `path` is the file as one writes it in a shell."""
     yield _workers(found)
     yield from _late(found, max_late_ms)
-    yield from _paused(found)
+    yield from _paused(found, path)
     for name, since, count in found.blocked:
         text = f"{many(count)} {render.clean(name)} wait for their limit, the longest since {_since(since, found)}"
         yield Finding("note", "blocked", text)
@@ -95,7 +95,11 @@ def _late(found: Health, max_late_ms: int) -> Iterator[Finding]:
             yield Finding("note", "unknown", f"{text}; the application declares no such task")
 
 
-def _paused(found: Health) -> Iterator[Finding]:
+def _paused(found: Health, path: str) -> Iterator[Finding]:
+    if found.restored is not None:
+        waits = f"; {many(sum(one.overdue for one in found.late))} overdue" if found.late else ""
+        text = f"a restored backup, held since {_since(found.restored, found)}{waits}; nextdue release {path} ends that"
+        yield Finding("note", "restore", text)
     for kind, word, since in found.pauses:
         late = [late for late in found.late if word == (late.queue if kind == "queue" else late.name)]
         overdue = f"; {many(sum(one.overdue for one in late))} overdue" if late else ""
@@ -134,6 +138,8 @@ def _data(found: Health, findings: list[Finding], healthy: bool, path: str) -> d
         "late": [late._asdict() | {"since": utc(late.since), "since_ms": late.since} for late in found.late],
         "blocked": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.blocked],
         "paused": [{"kind": kind, "word": word, "since": utc(s), "since_ms": s} for kind, word, s in found.pauses],
+        "restored": utc(found.restored),
+        "restored_ms": found.restored,
         "dead": found.dead,
         "held": found.held,
         "paused_tasks": found.paused,

@@ -27,7 +27,7 @@ def ls(args: argparse.Namespace) -> int:
     where = target.find(args.target)
     if args.limit < 1:
         raise BadDefinition(f"--limit must be at least 1, not {args.limit}")
-    store = where.open()
+    store = where.look()
     try:
         only = chosen.filters(where, store, args)
         found = care.listed(store, only, limit=args.limit + 1, sort=args.sort, history=True)
@@ -88,7 +88,7 @@ def one(words: list[str]) -> tuple[Target, SqliteStore, TaskView]:
     if len(rest) > 1 and all(chosen.number(word) is not None for word in rest):
         raise BadDefinition(f"this command takes one id, not {len(rest)}")
     where = target.find(place)
-    store = where.open()
+    store = where.look()
     try:
         (view,) = chosen.named(where, store, rest)
     except BaseException:

@@ -45,19 +45,25 @@ def resume(args: argparse.Namespace) -> int:
     store = where.open()
     try:
         groups = _groups(args)
+        held = restore.held_since(store.database) is not None
+        release = f"`nextdue release {target.pasteable(where.path)}`"
+        otherwise = f"is held by a restore; {release} ends that" if held else ""
         if args.all:
             groups = [(found.kind, found.word) for found in pauses.paused(store.database)]
             ids = [str(id) for id in pauses.paused_tasks(store.database)]
         for kind, word in groups:
             done = pauses.resume(store, kind, word)
             code = code if done else 1
-            print(f"{kind} {render.clean(word)} " + ("is resumed" if done else f"wasn't paused; {_paused(store)}"))
+            left = otherwise or f"wasn't paused; {_paused(store)}"
+            print(f"{kind} {render.clean(word)} {'is resumed' if done else left}")
         for view in chosen.named(where, store, ids):
             done = pauses.resume_task(store, view.id)
             code = code if done else 1
             print(f"{_named(view)} " + ("is resumed" if done else f"wasn't paused; it is {view.state}"))
         if args.all and not groups and not ids:
             print(f"nothing is paused in {where.path}")
+        if held and not code:
+            print(f"All the same nothing starts: it is a restored backup, and {release} ends that.")
     finally:
         store.close()
     ring(where.path)
@@ -66,13 +72,8 @@ def resume(args: argparse.Namespace) -> int:
 
 def lines(database: Database) -> list[str]:
     """What is paused, a line each, for a worker that starts."""
-    held = restore.held_queues(database)
-    said = [
-        f"{kind} {render.clean(word)}, since {shown(since)}"
-        for kind, word, since in pauses.paused(database)
-        if not (kind == "queue" and word in held)
-    ]
-    return [HELD, *said] if held else said
+    said = [f"{kind} {render.clean(word)}, since {shown(since)}" for kind, word, since in pauses.paused(database)]
+    return said if restore.held_since(database) is None else [HELD, *said]
 
 
 def _until(where: Target, kind: Kind, word: str) -> str:

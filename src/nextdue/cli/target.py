@@ -33,6 +33,10 @@ class Target:
         """A connection to the file. Raises StoreMissing: only the application creates it."""
         return SqliteStore(self.path, create=False)
 
+    def look(self) -> SqliteStore:
+        """A connection that only reads, so that looking at a backup doesn't change it. Raises StoreMissing."""
+        return SqliteStore(self.path, create=False, look=True)
+
 
 def pasteable(path: Path) -> str:
     """The file as a word of a command line, from here: for the commands that are shown to the user."""

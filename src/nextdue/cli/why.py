@@ -47,9 +47,10 @@ def explain(where: Target, store: SqliteStore, view: TaskView) -> list[str]:
 def _state(where: Target, store: SqliteStore, view: TaskView, sight: Sight, now: int) -> list[str]:
     match view.state:
         case "waiting" if sight.rest == "blocked":
-            return [*_failures(view), *_blocked(sight, view, now), *_pauses(where, store, sight, view, now)]
+            paused = _pauses(where, sight, view, now)
+            return [*_failures(view), *_blocked(sight, view, now), *_held(where, store, now), *paused]
         case "waiting":
-            said = [*_failures(view), *_pauses(where, store, sight, view, now)]
+            said = [*_failures(view), *_held(where, store, now), *_pauses(where, sight, view, now)]
             return [*said, *_waiting(where, store, view, now), *_rated(where, sight, view), *_expiry(sight, view, now)]
         case "running":
             return [*_failures(view), *_stopping(where, sight, view, now), *_running(where, store, view, now)]
@@ -117,18 +118,21 @@ def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
 
 
-def _pauses(where: Target, store: SqliteStore, sight: Sight, view: TaskView, now: int) -> list[str]:
-    """Its queue or its name is paused, by a person or by a restore."""
-    said = []
-    if sight.queue_paused is not None and view.queue in restore.held_queues(store.database):
-        said.append(
-            f"It came with a restored backup and is held since {shown(sight.queue_paused)}, "
-            f"{relative(sight.queue_paused, now)}; `nextdue release {target.pasteable(where.path)}` shows what would "
-            "start, and lets it."
-        )
-        sight = sight._replace(queue_paused=None)
+def _held(where: Target, store: SqliteStore, now: int) -> list[str]:
+    """Nothing of a restored file starts yet."""
+    since = restore.held_since(store.database)
+    if since is None:
+        return []
+    return [
+        f"The file is a restored backup and held since {shown(since)}, {relative(since, now)}: nothing of it starts; "
+        f"`nextdue release {target.pasteable(where.path)}` shows what would start, and lets it."
+    ]
+
+
+def _pauses(where: Target, sight: Sight, view: TaskView, now: int) -> list[str]:
+    """Its queue or its name is paused."""
     pauses = (("queue", view.queue, sight.queue_paused), ("name", view.name, sight.name_paused))
-    return said + [
+    return [
         f"Its {kind} {render.clean(word)!r} is paused since {shown(since)}, {relative(since, now)}; "
         f"`nextdue resume {target.pasteable(where.path)} --{kind} {quote(render.clean(word))}` ends that."
         for kind, word, since in pauses

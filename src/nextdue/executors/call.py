@@ -16,6 +16,7 @@ from nextdue import effects
 from nextdue.clock import Duration, duration_ms, from_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.errors import BadArguments, BadDefinition, BadTransaction, LeaseLost
+from nextdue.executors import blame
 from nextdue.records import Claim, Ending
 from nextdue.task import Cancelled, GiveUp, Options, RetryAfter, Snooze, failure_message
 
@@ -105,6 +106,14 @@ class Context:
     def attempt(self) -> int:
         """Which attempt this is, from 1: failures so far + 1. Snoozes, stops and crashes don't count."""
         return self._claim.attempts + 1
+
+    @property
+    def claim(self) -> int:
+        """How often a worker took this task to run it, this time included: from 1, whatever ended the earlier ones.
+
+        A next life of a key begins at 1 again; nextdue retry and, without a key, finish(again=) count on.
+        """
+        return self._claim.claims
 
     @property
     def crashes(self) -> int:
@@ -331,13 +340,15 @@ def raised(definition: Definition, claim: Claim, exc: BaseException) -> Ending:
     if isinstance(exc, Cancelled):
         return Ending(claim, "cancelled", ran_ms=0, message=failure_message(exc))
     retry = definition.options.retry
+    message, place = failure_message(exc), blame.place(definition.fn, exc)
     return Ending(
         claim,
         "gave_up" if isinstance(exc, (GiveUp, *retry.give_up)) else "failed",
         ran_ms=0,
         delay_ms=exc.delay_ms if isinstance(exc, RetryAfter) else None,
         reason=retry.reason(exc),
-        message=failure_message(exc),
+        message=message if place is None else f"{message} ({place})",
+        error=blame.without_ours(exc, message),
     )
 
 

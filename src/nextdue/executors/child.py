@@ -18,6 +18,7 @@ from functools import partial
 from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared
+from nextdue.executors.blame import printed
 from nextdue.executors.call import Context, Desk, call
 from nextdue.executors.declared import Found
 from nextdue.executors.wire import (
@@ -116,14 +117,15 @@ class Child:
             try:
                 found = self._known[claim.name] = self._find(claim.name)
             except BaseException as exc:  # SystemExit too: a script that calls sys.exit() at its top level
-                return Ended(*proof, "failed", 0, reason="import", message=failure_message(exc))
+                return Ended(*proof, "failed", 0, reason="import", message=failure_message(exc), trace=printed(exc))
             self.tell(Begun(*proof))
         context = _Context(self, claim, found.desk)
         self._running = claim, context
         if proof in self._cancelled:  # looked up only now, so that it is heard either here or by the context
             return Ended(*proof, "cancelled")
         ending = call(found.definition, claim, context)
-        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, ending.reason, ending.message, ending.result)
+        said = ending.reason, ending.message, ending.result, printed(ending.error)
+        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, *said)
 
     def _find(self, name: str) -> Found:
         assert self._setup is not None

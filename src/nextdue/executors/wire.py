@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from nextdue.executors.blame import InChild
 from nextdue.executors.declared import Home
 from nextdue.records import Claim, Ending, Kind
 
@@ -64,10 +65,13 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="is", omit_defau
     reason: str | None = None
     message: str | None = None
     result: str | None = None
+    trace: str | None = None
+    """The printed traceback."""
 
     def ending(self, claim: Claim) -> Ending:
         """The same for a worker."""
-        return Ending(claim, self.kind, self.ran_ms, self.delay_ms, self.reason, self.message, self.result)
+        error = None if self.trace is None else InChild(self.trace)
+        return Ending(claim, self.kind, self.ran_ms, self.delay_ms, self.reason, self.message, self.result, error)
 
 
 class Said(msgspec.Struct, frozen=True, tag="said", tag_field="is"):

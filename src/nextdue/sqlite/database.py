@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from nextdue.errors import (
     NextdueError,
@@ -57,9 +58,13 @@ class LaneMissing(StoreError):
 
 
 class Database:
-    """A connection of our own. Used by one thread at a time, and only in the process that opened it."""
+    """A connection of our own. Used by one thread at a time, and only in the process that opened it.
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    `look`: nothing will be written. A file that nobody works on, such as a backup, isn't changed then, nor anything
+    put beside it.
+    """
+
+    def __init__(self, path: Path, *, create: bool, look: bool = False) -> None:
         if sqlite3.sqlite_version_info < OLDEST:
             raise Unsupported(f"SQLite {sqlite3.sqlite_version} is too old; nextdue needs 3.38 or newer")
         files.refuse_shared(path)
@@ -68,6 +73,8 @@ class Database:
         elif not path.exists():
             raise StoreMissing(f"there is no file {path}; the application makes it when it first puts a task")
         self.path = path
+        self.at_rest = look and not files.is_wal(path)
+        """Opened read-only, for nobody works on it."""
         self.wal = files.beside(path, "-wal")
         self.sql = load("nextdue.sqlite", *PAGES)
         self._pages: set[str] = set()
@@ -244,10 +251,24 @@ class Database:
     # what it rests on
 
     def _connect(self) -> sqlite3.Connection:
+        name = f"file:{quote(os.fsencode(self.path))}?mode=ro" if self.at_rest else self.path
         try:
-            connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                name, timeout=0, isolation_level=None, check_same_thread=False, uri=self.at_rest
+            )
         except sqlite3.Error as exc:
             raise self._translated(exc) from exc
+        if not self.at_rest:
+            self._begin_wal(connection)
+        # Any program may have written text that isn't UTF-8; it must not end the worker that reads it.
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        if self._careful:
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        return connection
+
+    def _begin_wal(self, connection: sqlite3.Connection) -> None:
         begun = time.monotonic()
         while True:
             try:
@@ -262,13 +283,6 @@ class Database:
         if mode != "wal":
             connection.close()
             raise Unsupported(f"{self.path}: SQLite answered journal mode {mode!r} instead of WAL; use a local disk")
-        # Any program may have written text that isn't UTF-8; it must not end the worker that reads it.
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        if self._careful:
-            connection.execute("PRAGMA wal_autocheckpoint=0")
-        connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
-        connection.execute("PRAGMA temp_store=MEMORY")
-        return connection
 
     def _patiently(self, statement: str, params: Params | Callable[[], Params]) -> sqlite3.Cursor:
         begun = 0.0

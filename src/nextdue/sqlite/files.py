@@ -75,6 +75,20 @@ def create(path: Path) -> None:
         raise StoreError(f"{path!a} can't be created: {exc}") from None
 
 
+def is_wal(path: Path) -> bool:
+    """Whether the file is in WAL mode, by its -wal or its header (https://sqlite.org/fileformat2.html, offset 18).
+
+    With a -wal it may be open in this process too: to open and close it here would drop the locks of that.
+    """
+    if beside(path, "-wal").exists():
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(20)[18:] == b"\2\2"
+    except OSError:
+        return True  # SQLite will say what is wrong with it
+
+
 def beside(path: Path, suffix: str) -> Path:
     """A file of ours beside the database."""
     return path.with_name(path.name + suffix)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 from nextdue.sqlite import inspect, pauses
 from nextdue.sqlite.inspect import Life
 from nextdue.sqlite.pauses import Pause
+from nextdue.sqlite.restore import held_since
 from nextdue.sqlite.store import SqliteStore
 
 PAGE = "health.sql"
@@ -22,7 +23,7 @@ class Late(NamedTuple):
     since: int
     """The due of the oldest."""
     why: Literal["claimable", "paused", "unknown"]
-    """claimable: a worker should have taken them; else their queue or name is paused, or nobody declares the name."""
+    """claimable: a worker should have taken them; else their queue, name or file is paused, or nobody declares them."""
     alone: bool
     """They killed workers and are tried alone."""
     served: bool | None
@@ -47,6 +48,8 @@ class Health(NamedTuple):
     held: dict[str, int]
     paused: dict[str, int]
     """Single tasks that are paused."""
+    restored: int | None
+    """Since when it is a restored backup that isn't released yet."""
 
     def alive(self) -> list[Life]:
         """The workers that live for certain."""
@@ -62,7 +65,7 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
     now, last_run, ever = _rows(store, "health_facts", **store.clock())[0]
     paused = pauses.paused(store.database)
     stopped = {(kind, word) for kind, word, _ in paused}
-    held = _rows(store, "health_held", most=MOST)
+    held, restored = _rows(store, "health_held", most=MOST), held_since(store.database)
     lives = inspect.lives(store.database)
     return Health(
         now=now,
@@ -70,7 +73,15 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
         ever=bool(ever),
         last_run=last_run,
         late=[
-            Late(name, queue, count, first, _why(name, queue, stopped, known), bool(alone), served(lives, name, queue))
+            Late(
+                name,
+                queue,
+                count,
+                first,
+                "paused" if restored is not None else _why(name, queue, stopped, known),
+                bool(alone),
+                served(lives, name, queue),
+            )
             for name, queue, alone, first, count in _rows(store, "health_late", now=now, most=MOST)
         ],
         blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
@@ -78,6 +89,7 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
         dead={name: count for name, count in _rows(store, "health_dead", most=MOST) if count},
         held={name: count for name, single, count in held if not single},
         paused={name: count for name, single, count in held if single},
+        restored=restored,
     )
 
 

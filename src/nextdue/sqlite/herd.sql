@@ -3,13 +3,14 @@
 -- :define max 253402300799999
 -- :define late t.due <= :until AND t.token IS NULL AND coalesce(t.expires > :now + :window, 1)
 
--- The lanes that a worker has opened; those of the queues that a restore paused.
+-- The lanes that a worker has opened; those whose tasks start at the release of a restored file.
 -- :name herd_open
 SELECT json_group_array(lane) FROM nextdue_open
 
 -- :name herd_restored
 SELECT json_group_array(l.id) FROM nextdue_lane l
-WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+WHERE NOT EXISTS (
+  SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
 -- :name herd_size
 SELECT count(*) FROM json_each(:lanes) l CROSS JOIN nextdue_task t ON t.lane = l.value AND {late}

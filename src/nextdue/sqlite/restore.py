@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import sqlite3
@@ -24,7 +23,7 @@ from nextdue.statements import load
 PAGE = "restore.sql"
 STEPS = (
     *("runs", "cancelled", "forgotten", "running", "blocked", "workers"),
-    *("stores", "store", "held", "pause", "count"),
+    *("stores", "store", "held", "count"),
 )
 """The statements that make a copy the file, in order."""
 
@@ -56,7 +55,10 @@ def restore(source: Path, target: Path) -> Path | None:
 
 def _copied(source: Path, fresh: Path, target: Path) -> None:
     try:
-        connection = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, isolation_level=None)
+        # In WAL mode even a reader would leave a -shm; without a -wal nobody uses the file.
+        alone = files.is_wal(source) and not files.beside(source, "-wal").exists()
+        how = "immutable=1" if alone else "mode=ro"
+        connection = sqlite3.connect(f"file:{quote(str(source))}?{how}", uri=True, isolation_level=None)
     except sqlite3.Error as exc:
         raise StoreError(f"{source} can't be opened: {exc}") from exc
     try:
@@ -184,8 +186,6 @@ class Held(NamedTuple):
 
     since: int
     """UTC ms."""
-    queues: list[str]
-    """Paused by the restore, until the release."""
     overdue: list[Overdue]
     """What starts at the release, oldest first."""
     later: int
@@ -206,7 +206,6 @@ def held(database: Database) -> Held | None:
     later, nearest = database.read("held_later", params)
     return Held(
         row[0],
-        json.loads(row[1]),
         [Overdue(*found) for found in database.rows("held_overdue", params)],
         later,
         nearest,
@@ -214,11 +213,11 @@ def held(database: Database) -> Held | None:
     )
 
 
-def held_queues(database: Database) -> list[str]:
-    """The queues that a restore has paused until the release; [] if the file isn't held."""
+def held_since(database: Database) -> int | None:
+    """Since when (UTC ms) nothing of this restored file is started; None if it isn't held."""
     database.bring(PAGE)
     row = database.read("held_file", {})
-    return [] if row is None else list(json.loads(row[1]))
+    return None if row is None else int(row[0])
 
 
 def release(store: SqliteStore, over_ms: int = 0) -> None:

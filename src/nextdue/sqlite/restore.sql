@@ -1,6 +1,9 @@
 -- What makes a backup the file again: the steps run in one transaction on the copy, before anybody else sees it.
--- nextdue_meta's `restored` says, until it is released, that it came from a backup: [since, queues that it paused].
+-- nextdue_meta's `restored` says, until it is released, since when it is a restored backup: meanwhile no worker opens a
+-- lane of it, whatever is paused, resumed or put.
 -- `stores` are the ids of the store before each restore, as [id, last task]: keys derived from them stay the same.
+-- Whether the tasks of lane l start at the release: pauses that a person made stay.
+-- :define starts NOT EXISTS (SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 
 -- What ran then was cut off: it will run again, perhaps a second time. What was to be cancelled is cancelled.
 -- :name restore_runs
@@ -37,17 +40,8 @@ ON CONFLICT(name) DO UPDATE SET value = json_insert(value, '$[#]', json_extract(
 -- :name restore_store
 UPDATE nextdue_meta SET value = :store WHERE name = 'store'
 
--- Queues that a person had paused stay so when the rest is released. A backup made of a held file is still held.
 -- :name restore_held
-INSERT OR REPLACE INTO nextdue_meta(name, value)
-SELECT 'restored', json_array(:now, json((
-  SELECT json_group_array(queue) FROM (
-    SELECT DISTINCT queue FROM nextdue_lane WHERE queue NOT IN (SELECT word FROM nextdue_pause WHERE kind = 'queue')
-    UNION SELECT value FROM json_each(coalesce((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored'), '[]'))))))
-
--- :name restore_pause
-INSERT OR IGNORE INTO nextdue_pause(kind, word, since)
-SELECT 'queue', value, :now FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored'))
+INSERT OR REPLACE INTO nextdue_meta(name, value) VALUES ('restored', :now)
 
 -- :name restore_count
 {count_pause}
@@ -55,18 +49,18 @@ SELECT 'queue', value, :now FROM json_each((SELECT value -> 1 FROM nextdue_meta 
 -- Looking at a held file.
 
 -- :name held_file
-SELECT value ->> 0, value -> 1 FROM nextdue_meta WHERE name = 'restored'
+SELECT value FROM nextdue_meta WHERE name = 'restored'
 
 -- :name held_overdue
 SELECT l.name, l.queue, count(*), min(t.due), sum(t.due < :now - 3600000)
 FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due <= :now
-WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+WHERE {starts}
 GROUP BY l.name, l.queue ORDER BY min(t.due)
 
 -- :name held_later
 SELECT count(*), min(t.due)
 FROM nextdue_lane l CROSS JOIN nextdue_task t ON t.lane = l.id AND t.due > :now
-WHERE l.queue IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')))
+WHERE {starts}
 
 -- What a restore cut off, newest first.
 -- :name held_again
@@ -78,8 +72,6 @@ SELECT task, name FROM nextdue_run r WHERE reason = 'restored' AND outcome = 're
 CREATE TEMP VIEW IF NOT EXISTS nextdue_release AS SELECT NULL AS one;
 CREATE TEMP TRIGGER IF NOT EXISTS nextdue_release_do INSTEAD OF INSERT ON nextdue_release
 BEGIN
-  DELETE FROM nextdue_pause WHERE kind = 'queue'
-    AND word IN (SELECT value FROM json_each((SELECT value -> 1 FROM nextdue_meta WHERE name = 'restored')));
   DELETE FROM nextdue_meta WHERE name = 'restored';
   {count_pause};
 END

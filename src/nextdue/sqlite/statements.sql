@@ -14,7 +14,7 @@ FROM nextdue_task t LEFT JOIN nextdue_lane l ON l.id = t.lane WHERE t.id = :id
 
 -- A task whose row is gone, from the last line of its history.
 -- :name get_run
-SELECT task, name, NULL, NULL, CASE outcome WHEN 'done' THEN 'done' WHEN 'cancelled' THEN 'cancelled' WHEN 'expired' THEN 'dead' ELSE 'gone' END,
+SELECT task, name, NULL, NULL, CASE outcome WHEN 'done' THEN 'done' WHEN 'cancelled' THEN 'cancelled' ELSE 'gone' END,
   NULL, key, NULL, 0, 0, claim, scheduled_for, NULL, reason, message, worker
 FROM nextdue_run WHERE task = :id ORDER BY id DESC LIMIT 1
 

@@ -43,6 +43,8 @@ _occurrences = msgspec.json.Decoder(dict[int, Occurrence])
 _dues = msgspec.json.Decoder(dict[str, int])
 _proofs = msgspec.json.Decoder(list[tuple[int, int]])
 _json = msgspec.json.Encoder()
+_settlements = msgspec.json.Encoder(enc_hook=lambda error: None)
+"""An exception is for the log only."""
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -63,12 +65,13 @@ class SqliteStore:
         path: Path,
         *,
         create: bool = True,
+        look: bool = False,
         keep_rows: int = KEEP_ROWS,
         keep_ms: int = KEEP_MS,
         now: Callable[[], int] | None = None,
         monotonic_ms: Callable[[], int] = _monotonic_ms,
     ) -> None:
-        self.database = Database(path, create=create)
+        self.database = Database(path, create=create, look=look)
         self.lives = Lives(path)
         self.steady = Steady(monotonic_ms)
         self.database.waited = self.steady.waited
@@ -215,7 +218,7 @@ class SqliteStore:
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
             "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
-            "settlements": _json.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
+            "settlements": _settlements.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
             "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,
             "token": request.token,
@@ -232,7 +235,7 @@ class SqliteStore:
             "keep_ms": self.keep_ms,
         }
         self.database.write("tick", lambda: params | self._believed(), durable=bool(request.settlements))
-        now, claims, settled, alone_due, lanes, passed, ring, stops = self.database.read("ticked", params)
+        now, claims, settled, alone_due, lanes, passed, expired, ring, stops = self.database.read("ticked", params)
         if lanes != self._lanes:
             self._open_lanes(lanes)
         self._saw(now)
@@ -246,6 +249,7 @@ class SqliteStore:
             alone_due_ms=alone_due,
             ring=bool(ring),
             passed=bool(passed),
+            expired=expired,
             stops=_proofs.decode(stops),
         )
 

@@ -56,7 +56,7 @@ UPDATE nextdue_task AS t SET
   args = coalesce(again_args, args), grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
   again_due = NULL, again_args = NULL,
   token = NULL, attempts = 0, crashes = 0, scheduled_for = :slot, stop = NULL, progress = NULL,
-  reason = NULL, message = NULL,
+  claims = CASE WHEN key IS NULL THEN claims ELSE 0 END, reason = NULL, message = NULL,
   lane = {plain_lane}
 WHERE id = :id AND token = :token
 

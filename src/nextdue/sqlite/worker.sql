@@ -140,6 +140,8 @@ BEGIN
     due = coalesce(s.again, min({now} + s.delay + (s.delay > 0), {max})),
     rest = CASE WHEN s.again IS NULL THEN s.rest END, token = NULL, stop = NULL, progress = NULL,
     attempts = CASE WHEN s.again IS NULL THEN coalesce(s.attempts, nextdue_task.attempts) ELSE 0 END,
+    -- Given back before it was started: as if it had never been claimed.
+    claims = CASE WHEN s.again IS NULL THEN nextdue_task.claims - (s.outcome = 'released' AND s.ran IS NULL) ELSE 0 END,
     crashes = CASE WHEN s.again IS NULL THEN coalesce(s.crashes, nextdue_task.crashes) ELSE 0 END,
     scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for ELSE s.slot END,
     args = CASE WHEN s.again IS NULL THEN args ELSE coalesce(again_args, args) END,
@@ -185,12 +187,13 @@ BEGIN
     token = NULL, stop = NULL, progress = NULL, args = coalesce(again_args, args), again_due = NULL, again_args = NULL,
     grp = CASE WHEN again_due IS NULL THEN grp ELSE again_grp END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END, crashes = CASE WHEN again_due IS NULL THEN crashes ELSE 0 END,
+    claims = CASE WHEN again_due IS NULL THEN claims ELSE 0 END,
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     gone_at = CASE WHEN again_due IS NULL AND c.odd & 8 THEN min({now} + coalesce(remember, 0), {max}) END,
     reason = CASE WHEN c.odd & 8 THEN reason ELSE 'expired' END,
     message = CASE WHEN c.odd & 8 THEN message ELSE 'it was not to be started any more' END
   FROM nextdue_claimed c WHERE c.odd >= 4 AND nextdue_task.id = c.id;
-  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd >= 4);
+  DELETE FROM nextdue_task WHERE key IS NULL AND id IN (SELECT id FROM nextdue_claimed WHERE odd & 8);
 
   -- One that is taken over starts once more: it gives its place back, as by a burial, and asks for one like any other.
   UPDATE nextdue_task SET token = NULL, crashes = crashes + 1, progress = NULL
@@ -337,6 +340,7 @@ BEGIN
     scheduled_for = CASE WHEN again_due IS NULL THEN scheduled_for END,
     attempts = CASE WHEN again_due IS NULL THEN attempts ELSE 0 END,
     crashes = CASE WHEN again_due IS NULL THEN crashes + 1 ELSE 0 END,
+    claims = CASE WHEN again_due IS NULL THEN claims ELSE 0 END,
     again_due = NULL, again_args = NULL, token = NULL, progress = NULL, stop = NULL,
     reason = 'worker_died', message = 'its worker died'
   WHERE token {mine} AND stop IS NOT NULL AND {plain};
@@ -367,6 +371,7 @@ SELECT (SELECT now FROM nextdue_now),
       ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
   {lanes},
   EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
+  (SELECT count(*) FROM nextdue_claimed WHERE odd BETWEEN 4 AND 7),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
     SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
@@ -399,13 +404,15 @@ DELETE FROM nextdue_open
 INSERT OR REPLACE INTO nextdue_limit
 SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
 
--- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed.
+-- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed, and all of
+-- a restored file until it is released.
 -- :name serve
 INSERT INTO nextdue_open
 SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1,
   CASE WHEN n.value ->> 3 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
+  AND NOT EXISTS (SELECT 1 FROM nextdue_meta WHERE name = 'restored')
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
 

@@ -1,5 +1,6 @@
 """What the tasks of a test raised, and where: a failing test shows it, though the engine went on."""
 
+import functools
 import inspect
 import traceback
 from collections import Counter
@@ -45,7 +46,8 @@ class Failures:
                 self._note(exc)
                 raise
 
-        return msgspec.structs.replace(definition, fn=acall if inspect.iscoroutinefunction(fn) else call)
+        watched = acall if inspect.iscoroutinefunction(fn) else call
+        return msgspec.structs.replace(definition, fn=functools.wraps(fn)(watched))
 
     def _note(self, exc: BaseException) -> None:
         self.raised = exc

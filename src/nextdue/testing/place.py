@@ -50,7 +50,7 @@ class Place:
         run_until: RunUntil,
         only: str | None = None,
     ) -> None:
-        self.app, self.path, self.crashed = app, path, 0
+        self.app, self.path, self.crashed, self.expired = app, path, 0, 0
         self._clock, self._crashes, self._only = clock, crashes, only
         self._takes_ms, self._patience, self._hook, self._run_until = takes_ms, patience, hook, run_until
         self._worker: Worker | None = None
@@ -120,6 +120,7 @@ class Place:
             worker, executor = self._live()
             called = executor.calls
             limit = worker.tick()
+            self.expired += worker.totals.pop("expired", 0)
             if executor.calls > called:  # who knows what it put, and where
                 return 0, None
             return limit, worker.look_ms()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nextdue.app import Task
+from nextdue.calls import Task
 from nextdue.errors import BadDefinition
 from nextdue.handle import Handle
 from nextdue.sqlite import care
@@ -44,7 +44,7 @@ State = Callable[[], object]
 
 
 def assert_repeatable(
-    task: Task[..., Any],
+    task: Task[..., Any, Any],
     args: Any = (),
     *,
     state: State | None = None,
@@ -75,7 +75,12 @@ def assert_repeatable(
 
 class _Trials:
     def __init__(
-        self, task: Task[..., Any], args: Any, state: State | None, reset: Callable[[], object] | None, at: datetime
+        self,
+        task: Task[..., Any, Any],
+        args: Any,
+        state: State | None,
+        reset: Callable[[], object] | None,
+        at: datetime,
     ) -> None:
         self.task, self.state, self.reset, self.at = task, state, reset, at
         self.args = () if isinstance(args, dict) else tuple(args)
@@ -119,7 +124,8 @@ class _Trials:
         self._put_back()
         self._folder.mkdir()
         with Sandbox(self._folder) as sandbox:
-            sandbox.use(self.task.app, at=self.at, only=self.task.name)
+            app: Any = self.task.app
+            sandbox.use(app, at=self.at, only=self.task.name)
             if self._outer is not None and self._outer.exists():
                 _copy_tables(self._outer, self.task.app.path)
             crashes = sandbox._crashes
@@ -147,7 +153,7 @@ class _Trials:
             elif path.parent.is_dir():
                 path.write_bytes(content)
 
-    def _effects(self, handle: Handle, before: object) -> object:
+    def _effects(self, handle: Handle[Any], before: object) -> object:
         """What can be seen here."""
         with self.task.app.caller.use() as store:
             others = [task.id for task in care.listed(store, care.EVERYTHING, limit=10_000) if task.id != handle.id]
@@ -176,7 +182,7 @@ class _Trials:
         )
 
 
-def _is_done(handle: Handle) -> bool:
+def _is_done(handle: Handle[Any]) -> bool:
     """Whether it came to its end once, though it may have asked to come again."""
     return any(run.outcome == "done" for run in handle.runs())
 

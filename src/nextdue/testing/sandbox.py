@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nextdue.aio import in_thread
-from nextdue.app import Nextdue, Task
+from nextdue.app import Nextdue
+from nextdue.calls import Task
 from nextdue.clock import MAX_MS, Duration, duration_ms, from_ms, to_ms, utc_text
 from nextdue.errors import BadDefinition, BadTime
 from nextdue.records import Settlement
@@ -173,7 +174,7 @@ class Sandbox:
         self._begin(1)
         self._clock.step(ms)
 
-    def takes(self, task: Task[..., Any] | str, time: Duration) -> None:
+    def takes(self, task: Task[..., Any, Any] | str, time: Duration) -> None:
         """From now on each run of this task takes so long on the test's clock; its lease is renewed meanwhile.
 
         The function is called when its time begins. With a time limit below that the run fails by it.
@@ -182,7 +183,7 @@ class Sandbox:
 
     # death
 
-    def crash_at(self, point: str, task: Task[..., Any] | str | None = None, *, nth: int = 1) -> None:
+    def crash_at(self, point: str, task: Task[..., Any, Any] | str | None = None, *, nth: int = 1) -> None:
         """The worker dies, as by kill -9, when `task` (None: any) passes this point for the nth time from now, once.
 
         Nothing that follows the point happens; the task is retaken by the next worker after its back-off. Raises
@@ -195,7 +196,7 @@ class Sandbox:
         """The points at which the worker died so far."""
         return [passage.point for passage in self._crashes.happened]
 
-    def assert_repeatable(self, task: Task[..., Any], args: Any = (), **options: Any) -> None:
+    def assert_repeatable(self, task: Task[..., Any, Any], args: Any = (), **options: Any) -> None:
         """nextdue.assert_repeatable(), which needs no fixture; here because this one's name hides the module's."""
         from nextdue.testing.repeatable import assert_repeatable
 
@@ -255,7 +256,7 @@ class Sandbox:
             raise BadDefinition("a task can't move the clock of the test that runs it; takes() says how long it runs")
         self._counts, self._runs = Counter(), Counter()
         for place in self._places:
-            place.crashed = 0
+            place.crashed = place.expired = 0
 
     def _work(
         self, end: int | None, limit: int, *, late_ms: int, until: Callable[[], bool] = lambda: False
@@ -285,6 +286,7 @@ class Sandbox:
         if end is not None:
             self._clock.advance(max(0, end - self._clock.now()))
         self._counts["crashed"] += sum(place.crashed for place in self._places)
+        self._counts["expired"] += sum(place.expired for place in self._places)
         return {outcome: count for outcome, count in self._counts.items() if count}
 
     def _wait(self, limits: Sequence[int | None], dues: Sequence[int | None], end: int, latest: int) -> int | None:
@@ -311,7 +313,7 @@ class Sandbox:
             if s.outcome in ("failed", "dead", "held"):
                 log.warning("%s #%d %s: %s", s.name, s.id, s.outcome, s.message)
 
-    def _name(self, task: Task[..., Any] | str) -> str:
+    def _name(self, task: Task[..., Any, Any] | str) -> str:
         """Its name; BadDefinition if no application here has such a task, for then nothing would come of it."""
         given: Any = task
         if not isinstance(given, Task | str):
