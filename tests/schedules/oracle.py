@@ -115,9 +115,9 @@ class Line:
     def chosen(self, slot, now):
         """Which slot is to run now that this one is due (None: none is left), and how many are missed for good."""
         plan, due = self.plan, self.until(slot, now)
-        window = plan.window_ms
+        window = None if plan.window_ms is None else plan.window_ms + plan.jitter_ms
         if plan.missed == "skip":
-            kept = due if len(due) == 1 and now - slot <= (60_000 if window is None else window) else []
+            kept = due if len(due) == 1 and now - slot <= (60_000 + plan.jitter_ms if window is None else window) else []
         else:
             latest = due[-plan.limit :] if plan.missed == "all" else due[-1:]
             kept = [at for at in latest if window is None or now - at <= window]

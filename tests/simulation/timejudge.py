@@ -141,7 +141,8 @@ class TimeJudge(Judge):
         if ((c.old.key or c.new.key) or " ")[0] != schedule.MARK:
             super()._judge(c, verb, actor, fresh)
         elif c.new.token is not None and c.new.token != c.old.token:
-            super()._judge(c, verb, actor, fresh)  # a claim is a claim
+            # A claim is a claim; but only who knows its plan can end what was asked to stop.
+            super()._judge(c._replace(old=c.old._replace(stop=None)), verb, actor, fresh)
         elif c.old.token is not None and verb == "tick" and c.new.token is None:
             assert actor is not None
             if actor.number != c.old.token >> 32:
@@ -153,6 +154,7 @@ class TimeJudge(Judge):
         if new is None:
             assert verb == "remove", "a schedule is gone"
             g.plan, g.paused, g.orphaned = None, False, False
+            g.fired = g.missed = g.missed_ever = 0
             return
         g.paused, g.orphaned = new.paused is not None, new.orphaned is not None
         if old is None or new.plan != old.plan:
@@ -164,11 +166,13 @@ class TimeJudge(Judge):
             g.old_plan_runs = g.taken is not None
             if self.stepped_back:
                 g.highest = None
-        elif (new.last, new.missed_ever, new.fired) != (old.last, old.missed_ever, old.fired) or verb in ("tick", "finish"):
+        elif verb == "declare":
+            if new.orphaned is None and g.taken is not None and not g.old_plan_runs:  # it counts as one of this plan, but its end changes nothing
+                g.fired, g.old_plan_runs = g.fired + 1, True
+        elif new._replace(paused=0, orphaned=0) != old._replace(paused=0, orphaned=0) or verb in ("tick", "finish"):
             self._counted(g, old, new, verb)
         assert (new.missed_ever - g.missed_ever, new.missed) == (0, g.missed), f"{g.missed} are missed since the last one"
-        counted = new.fired + (g.taken is None or not g.taken.begun)
-        assert g.fired <= new.fired or counted, "an occurrence ended and wasn't counted"
+        assert new.fired == g.fired, f"{g.fired} have ended"
 
     def _counted(self, g: Ghost, old: Sched, new: Sched, verb: str) -> None:
         assert verb in ("tick", "finish"), "counted by a strange verb"
@@ -198,7 +202,7 @@ class TimeJudge(Judge):
                 self._asked(g, new)
             assert (new.slot, new.args) == (old.slot, old.args), "a running occurrence was changed"
         elif old.token is not None:
-            self._over(g, old, new, verb)
+            self._let_go(g, old, new, verb)
         elif verb in ("tick", "finish"):
             assert g.paused or g.orphaned, "held though nobody wants that"
             assert (new.due, new.rest, new.wished) == (None, "held", old.due)
@@ -233,6 +237,7 @@ class TimeJudge(Judge):
         plan, now = g.plan, self.clock.now()
         assert plan is not None, "the row of no schedule"
         g.begun = g.taken = None
+        g.old_plan_runs = False
         if self.stepped_back:
             g.highest = None
         assert (new.attempts, new.crashes) == (0, 0), "it begins with failures"
@@ -240,13 +245,13 @@ class TimeJudge(Judge):
             return
         due, slot = (new.wished, new.slot) if new.rest == "held" else (new.due, new.slot)
         assert due is not None
-        assert (new.rest == "held") == (g.paused or g.orphaned), "held, or not, against its schedule"
+        assert again or (new.rest == "held") == (g.paused or g.orphaned), "held, or not, against its schedule"
         if schedule.from_end(plan):
             first: int | None = max(now, plan.starting_ms or 0)
         else:
             first = self.line(plan).after(max(now, (plan.starting_ms or 0) - 1))
         if again:
-            assert slot in self.line(plan).slots or schedule.from_end(plan), "the first slot of the new plan is none"
+            assert schedule.from_end(plan) or due in self.line(plan).slots, "the first slot of the new plan is none"
             return
         assert slot == first, f"the first slot is {first}"
         assert slot is not None
@@ -292,21 +297,23 @@ class TimeJudge(Judge):
         assert slot == taken.slot
         g.runs += 1
         self.seen["repeated" if taken.begun else "run"] += 1
+        assert taken.plan is not None, "an occurrence of a schedule that was removed"
         if taken.begun:
             return
-        assert taken.plan is not None, "an occurrence of a schedule that was removed"
         assert claim.occurrence is not None
         assert claim.occurrence.missed == g.missed, f"it must know of {g.missed} missed ones"
         assert g.highest is None or slot > g.highest, "a slot again, or an earlier one"
         g.begun, g.highest = slot, slot
         if schedule.from_end(taken.plan):
             return
+        if claim.crashes or claim.attempts:
+            return  # it may have been begun where nobody can say so any more
         if not g.old_plan_runs:
             assert slot in self.line(taken.plan).slots, "no slot of its plan"
         expected, _ = self.line(taken.plan).chosen(slot, taken.now)
         assert expected == slot, f"{expected} is to run by its rule for missed ones"
 
-    def _over(self, g: Ghost, old: Occ, new: Occ, verb: str) -> None:
+    def _let_go(self, g: Ghost, old: Occ, new: Occ, verb: str) -> None:
         """The end of a claim: it is tried again, or the next occurrence follows."""
         taken, moved, g.moved = g.taken, g.moved, None
         assert taken is not None
@@ -325,7 +332,6 @@ class TimeJudge(Judge):
             self.seen["finished"] += verb == "finish"
         g.begun = None
         if old.again_due is not None:
-            g.old_plan_runs = False
             assert new.due == old.again_due or new.rest is not None, "a change while it ran was ignored"
             self._placed(g, new, again=True)
             return
@@ -343,6 +349,7 @@ class TimeJudge(Judge):
             return
         line = self.line(plan)
         if moved[0] == "missed":
+            assert not taken.begun, "an occurrence that was begun is passed over"
             expected, missed = line.chosen(taken.slot, taken.now)
             assert moved[1] == missed, f"{missed} are missed"
             self.seen["missed"] += missed
@@ -383,7 +390,7 @@ class TimeJudge(Judge):
             (fired, ever) = query(
                 "SELECT fired, missed_ever FROM nextdue_schedule WHERE name = ? AND key = ?", (name, key)
             ).fetchone()
-            if (fired, ever) != (g.fired, g.missed_ever) and not g.old_plan_runs and g.taken is None:
+            if (fired, ever) != (g.fired, g.missed_ever):
                 raise Broken(f"{name} {key}: {fired} fired and {ever} missed, says its schedule\n  {g}")
 
 

@@ -33,7 +33,7 @@ NIGHTS = {
 """Zones, and the hours in UTC before their clocks are changed, or before a night of another kind."""
 CRONS = ("*/20 * * * *", "0 * * * *", "30 2 * * *", "15,45 0-3 * * *", "*/7 1-2 * * *", "30 */2 * * *", "0 0 * * *")
 KINDS = ("done", "done", "done", "done", "failed", "snoozed", "finished", "gave_up", "unfit", "crashed", "killed")
-STORM_MS, QUIET_MS = 10 * HOUR, 3 * HOUR
+STORM_MS, QUIET_MS = 4 * HOUR, HOUR
 
 
 class Plain:
@@ -106,8 +106,9 @@ def weather(random: Random) -> Weather:
 class TimeWorld(World):
     judge_of, crew_of = TimeJudge, TimeCrew
     judge: TimeJudge
+    most = 40_000
 
-    def __init__(self, seed: int, folder: Any, mutate: Any = lambda store: None, *, changes: int = 24, **more: Any) -> None:
+    def __init__(self, seed: int, folder: Any, mutate: Any = lambda store: None, *, changes: int = 20, **more: Any) -> None:
         chance = Random(seed * 7 + 1)
         self.zone = chance.choice(sorted(NIGHTS))
         start = to_ms(datetime(*chance.choice(NIGHTS[self.zone]), tzinfo=UTC))
@@ -172,7 +173,7 @@ class TimeWorld(World):
         outcomes = [r.choice(KINDS if r.random() < 0.5 else ("done",)) for _ in range(300)]
         if r.random() < 0.2:
             outcomes[2:5] = ["killed"] * 3
-        runs = r.choice((0, 40, 500, 4_000, 100_000, 12 * MINUTE if r.random() < 0.4 else 0))
+        runs = r.choice((0, 40, 500, 4_000, 30_000, r.choice((0, 0, 11 * MINUTE))))
         self.jobs[number] = Job(number, name, "default", outcomes, runs)
         one = Declared(
             name, schedule.MARK + key, r.choice(QUEUES), r.choice((0, 0, 5)), f"[{number}]", schedule.written(plan), source, None, None

@@ -72,6 +72,8 @@ class Weather:
 class World(Checks):
     judge_of: type[Judge] = Judge
     crew_of: type[Crew] = Crew
+    most = 8_000
+    """So many events are no rest."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class World(Checks):
             if what == "wake" and generation != self.crew[who].generation:
                 continue
             events += 1
-            if events > 8_000:
+            if events > self.most:
                 raise Broken("the world doesn't come to rest")
             getattr(self, f"_on_{what}")(*(() if what in ("put", "calm", "rest") else (who,)))
             self.digest = zlib.crc32(f"{at} {what} {who} {self.judge.changes}".encode(), self.digest)

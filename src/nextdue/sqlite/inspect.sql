@@ -116,7 +116,7 @@ LIMIT :limit
 -- :name check_runs
 SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
   SELECT r.id AS id,
-    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled', 'expired')
+    CASE WHEN r.outcome NOT IN ('done', 'failed', 'snoozed', 'released', 'dead', 'held', 'crashed', 'cancelled', 'expired', 'missed')
       THEN '; unknown outcome ' || quote(r.outcome) ELSE '' END ||
     CASE WHEN typeof(r.ended) <> 'integer' OR r.started > r.ended THEN '; it ended before it began' ELSE '' END ||
     CASE WHEN r.task > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)
