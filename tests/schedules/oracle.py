@@ -8,6 +8,7 @@ import calendar
 from bisect import bisect_left, bisect_right
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from tests.rules.enumerated import DAY, EPOCH, Fields
@@ -37,7 +38,7 @@ def instant(wall, parts):
     day = wall // DAY
     if not any((begin + offset) // DAY <= day <= (end - 1 + offset) // DAY for begin, end, offset in parts):
         return None
-    for (_, end, before), (begin, _, after) in zip(parts, parts[1:], strict=False):
+    for (_, end, before), (begin, _, after) in pairwise(parts):
         if end + before <= wall < begin + after:
             return begin
     return None
@@ -117,7 +118,9 @@ class Line:
         plan, due = self.plan, self.until(slot, now)
         window = None if plan.window_ms is None else plan.window_ms + plan.jitter_ms
         if plan.missed == "skip":
-            kept = due if len(due) == 1 and now - slot <= (60_000 + plan.jitter_ms if window is None else window) else []
+            kept = (
+                due if len(due) == 1 and now - slot <= (60_000 + plan.jitter_ms if window is None else window) else []
+            )
         else:
             latest = due[-plan.limit :] if plan.missed == "all" else due[-1:]
             kept = [at for at in latest if window is None or now - at <= window]

@@ -17,9 +17,12 @@ from tests.simulation.world import Weather
 MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
 CALM = replace(weather(Random(0)), crash=0.0, pause=0.0, step=0.0, lock=0.0, stop=0.0, unknown=0.0, puts=4)
 STEPS = replace(CALM, step=0.006)
+BUSY = replace(CALM, long_every=2)
+"""Half of the tasks take long, so that much is changed while they run."""
+BUSY_DEATHS = replace(BUSY, crash=0.06)
 DEATHS = replace(CALM, crash=0.06)
 STOPS = replace(CALM, stop=0.03)
-STOPS_AND_DEATHS = replace(CALM, puts=150, crash=0.06)
+STOPS_AND_DEATHS = replace(BUSY, puts=150, crash=0.06)
 """Whoever puts tasks asks some that run to stop, too."""
 
 
@@ -57,21 +60,23 @@ def a_dead_occurrence_has_no_next_one(patch):
     return untouched
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def a_schedule_removed_while_it_runs_goes_on(patch):
     return swapped(
-        TICK, "EXISTS (\n        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known", "1 END AS known"
-    )  # fmt: skip
+        TICK,
+        "EXISTS (\n        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known",
+        "1 END AS known",
+    )
 
 
-@mutant(DEATHS)
+@mutant(BUSY_DEATHS)
 def a_removed_schedule_is_tried_again(patch):
     rule = due.on_claim
     patch.setattr(due, "on_claim", lambda claim: rule(msgspec.structs.replace(claim, key=None)))
     return untouched
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def a_schedule_paused_while_it_runs_goes_on(patch):
     return swapped(TICK, "(coalesce(g.paused, g.orphaned) IS NOT NULL OR", "(g.orphaned IS NOT NULL OR")
 
@@ -122,17 +127,17 @@ def skipped_ones_run_however_late(patch):
     return untouched
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def a_change_while_it_runs_is_ignored(patch):
     return changed("AND key = NEW.key AND token IS NOT NULL;", "AND key = NEW.key AND token IS NOT NULL AND 0;")
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def a_change_while_it_runs_begins_at_a_due_with_jitter(patch):
     return changed("SELECT NEW.slot FROM nextdue_schedule g", "SELECT NEW.due FROM nextdue_schedule g")
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def a_change_while_it_runs_counts_the_old_one(patch):
     return swapped(TICK, "(s.missed IS NULL AND NOT s.another)", "(s.missed IS NULL)")
 
@@ -140,8 +145,10 @@ def a_change_while_it_runs_counts_the_old_one(patch):
 @mutant(CALM)
 def the_next_slot_from_a_due_with_jitter(patch):
     return swapped(
-        TICK, "scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for ELSE s.slot END", "scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END"
-    )  # fmt: skip
+        TICK,
+        "scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for ELSE s.slot END",
+        "scheduled_for = CASE WHEN s.again IS NULL THEN scheduled_for END",
+    )
 
 
 @mutant(STOPS_AND_DEATHS)
@@ -167,19 +174,19 @@ def the_last_one_is_not_counted(patch):
     return swapped(TICK, "known IS 1 AND (delay IS NULL OR halted OR again IS NOT NULL), key", "goes_on, key")
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def who_ended_by_its_count_comes_back_with_a_deploy(patch):
     return changed("coalesce(fired < plan ->> 'count', 1)", "1")
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def what_lay_in_a_pause_runs(patch):
     return changed(
         "due = NEW.due, scheduled_for = NEW.slot, wished", "due = CASE WHEN NEW.due IS NOT NULL THEN wished END, wished"
     )
 
 
-@mutant(CALM)
+@mutant(BUSY)
 def without_its_code_but_resumed_it_runs(patch):
     return changed("AND key = NEW.key AND orphaned IS NULL);", "AND key = NEW.key);")
 

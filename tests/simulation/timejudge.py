@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nextdue import schedule
+from nextdue.clock import MAX_MS
 from nextdue.records import Claim
 from nextdue.schedule import Plan
 from nextdue.testing import FakeClock
@@ -13,6 +14,8 @@ from tests.schedules.oracle import Line
 from tests.simulation.judge import Actor, Broken, Change, Judge
 
 DAY_MS = 86_400_000
+BUSY_MS = 30 * 60_000
+"""So late may be what is due while all are busy."""
 TASK = ("due", "rest", "token", "attempts", "crashes", "args", "again_due", "scheduled_for", "wished", "stop")
 PLAN = ("plan", "fired", "last", "missed", "missed_ever", "paused", "orphaned")
 Key = tuple[str, str]
@@ -95,7 +98,10 @@ class TimeJudge(Judge):
         self._begin = clock.now()
         query = self.connection.execute
         query("CREATE TABLE times(seq INTEGER PRIMARY KEY, what TEXT, name, key, old TEXT, new TEXT)")
-        for table, fields, test in (("nextdue_task", TASK, "substr({}.key, 1, 1) = '@'"), ("nextdue_schedule", PLAN, "1")):
+        for table, fields, test in (
+            ("nextdue_task", TASK, "substr({}.key, 1, 1) = '@'"),
+            ("nextdue_schedule", PLAN, "1"),
+        ):
             for verb, old, new, row in (("INSERT", 0, 1, "NEW"), ("UPDATE", 1, 1, "NEW"), ("DELETE", 1, 0, "OLD")):
                 cells = [f"json_array({', '.join(f'{of}.{f}' for f in fields)})" for of in ("OLD", "NEW")]
                 query(
@@ -167,11 +173,15 @@ class TimeJudge(Judge):
             if self.stepped_back:
                 g.highest = None
         elif verb == "declare":
-            if new.orphaned is None and g.taken is not None and not g.old_plan_runs:  # it counts as one of this plan, but its end changes nothing
+            if (
+                new.orphaned is None and g.taken is not None and not g.old_plan_runs
+            ):  # it counts as one of this plan, but its end changes nothing
                 g.fired, g.old_plan_runs = g.fired + 1, True
         elif new._replace(paused=0, orphaned=0) != old._replace(paused=0, orphaned=0) or verb in ("tick", "finish"):
             self._counted(g, old, new, verb)
-        assert (new.missed_ever - g.missed_ever, new.missed) == (0, g.missed), f"{g.missed} are missed since the last one"
+        assert (new.missed_ever - g.missed_ever, new.missed) == (0, g.missed), (
+            f"{g.missed} are missed since the last one"
+        )
         assert new.fired == g.fired, f"{g.fired} have ended"
 
     def _counted(self, g: Ghost, old: Sched, new: Sched, verb: str) -> None:
@@ -203,6 +213,8 @@ class TimeJudge(Judge):
             assert (new.slot, new.args) == (old.slot, old.args), "a running occurrence was changed"
         elif old.token is not None:
             self._let_go(g, old, new, verb)
+        elif verb in ("tick", "finish") and old.due == MAX_MS:
+            assert new.rest == "done", "it became another one that has no occurrence"
         elif verb in ("tick", "finish"):
             assert g.paused or g.orphaned, "held though nobody wants that"
             assert (new.due, new.rest, new.wished) == (None, "held", old.due)
@@ -230,7 +242,9 @@ class TimeJudge(Judge):
             return True
         if schedule.from_end(plan):
             return plan.ending_ms is not None and now + (plan.period_ms or 0) > plan.ending_ms - 1
-        return plan.ending_ms is not None and self.line(plan).after(min(now, (new.slot or now))) is None or self.line(plan).after(now) is None
+        return (plan.ending_ms is not None and self.line(plan).after(min(now, (new.slot or now))) is None) or self.line(
+            plan
+        ).after(now) is None
 
     def _placed(self, g: Ghost, new: Occ, *, again: bool = False) -> None:
         """It begins anew: its first slot is the first one after now."""
@@ -250,6 +264,8 @@ class TimeJudge(Judge):
             first: int | None = max(now, plan.starting_ms or 0)
         else:
             first = self.line(plan).after(max(now, (plan.starting_ms or 0) - 1))
+        if again and due == MAX_MS:
+            return
         if again:
             assert schedule.from_end(plan) or due in self.line(plan).slots, "the first slot of the new plan is none"
             return
@@ -276,7 +292,8 @@ class TimeJudge(Judge):
         assert new.token is not None
         begun = g.begun == slot
         if not begun and g.plan is not None and not g.old_plan_runs and old.again_due is None:
-            assert not (g.paused or g.orphaned), "started though it is paused or without its code"
+            assert not g.paused, "started though it is paused"
+            assert not g.orphaned, "started without its code"
             assert g.plan.count is None or g.fired < g.plan.count, "more occurrences than its count"
             assert g.plan.ending_ms is None or slot <= g.plan.ending_ms, "after its ending"
         g.taken = Taken(new.token, slot, self.clock.now(), g.plan, begun, g.paused or g.orphaned)
@@ -382,10 +399,10 @@ class TimeJudge(Judge):
                 continue
             if len(rows) != 1:
                 raise Broken(f"{name} {key} has {len(rows)} rows")
-            due, rest, token, slot = rows[0]
+            due, rest, token, _ = rows[0]
             if (g.paused or g.orphaned) and token is None and rest not in ("held", "done") and g.begun is None:
                 raise Broken(f"{name} {key} isn't held though it is paused or without its code: {rows}\n  {g}")
-            if rest is None and token is None and due < now - 1_000:
+            if rest is None and token is None and due < now - BUSY_MS:
                 raise Broken(f"{name} {key} was due at {due} and didn't run (now {now})\n  {g}")
             (fired, ever) = query(
                 "SELECT fired, missed_ever FROM nextdue_schedule WHERE name = ? AND key = ?", (name, key)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import msgspec
+
 from nextdue import schedule
 from nextdue.clock import to_ms
 from nextdue.errors import LeaseLost
@@ -62,10 +64,12 @@ class TimeExecutor(SimExecutor):
         ending = super()._ending(claim, job)
         if ending.kind == "killed":
             raise Poisoned
+        if ending.kind == "snoozed" and job.number % 3:  # past its next slots
+            return msgspec.structs.replace(ending, delay_ms=job.number % 3 * 17 * MINUTE)
         return self._finish(claim, job) if ending.kind == "finished" else ending
 
     def _finish(self, claim: Claim, job: Job) -> Ending:
-        """As `with ctx.finish()`: the next occurrence and the user's rows are one commit, before the tick hears of it."""
+        """As `with ctx.finish()`: the end and the next occurrence are one commit, before the tick hears of it."""
         crew, world = self.crew, self.crew.world
         if world._locked_for():
             return Ending(claim, "failed", ran_ms=job.runs_ms)
@@ -99,8 +103,12 @@ def weather(random: Random) -> Weather:
     w = replace(Weather.of(random), poisons=0, puts=random.randrange(4, 16), storm_ms=STORM_MS)
     rough = random.random() < 0.5
     return replace(
-        w, crash=random.choice((0.0, 0.02, 0.05)), names=NAMES, pause=0.004 if rough else 0.0, step=random.choice((0, 0.004)),
-    )  # fmt: skip
+        w,
+        crash=random.choice((0.0, 0.02, 0.05)),
+        names=NAMES,
+        pause=0.004 if rough else 0.0,
+        step=random.choice((0, 0.004)),
+    )
 
 
 class TimeWorld(World):
@@ -108,11 +116,13 @@ class TimeWorld(World):
     judge: TimeJudge
     most = 40_000
 
-    def __init__(self, seed: int, folder: Any, mutate: Any = lambda store: None, *, changes: int = 20, **more: Any) -> None:
+    def __init__(
+        self, seed: int, folder: Any, mutate: Any = lambda store: None, *, changes: int = 30, **more: Any
+    ) -> None:
         chance = Random(seed * 7 + 1)
         self.zone = chance.choice(sorted(NIGHTS))
         start = to_ms(datetime(*chance.choice(NIGHTS[self.zone]), tzinfo=UTC))
-        more.setdefault("weather", weather(chance))
+        more["weather"] = more.get("weather") or weather(chance)
         super().__init__(seed, folder, mutate, start=start, **more)
         random.seed(seed)  # finish() in a user's transaction has no other chance
         for c in self.crew:
@@ -154,7 +164,10 @@ class TimeWorld(World):
 
     def _plan(self) -> Plan:
         r, start = self.random, self.clock.now()
-        more: dict[str, Any] = {"jitter_ms": r.choice((0, 0, 0, 10 * MINUTE, 90 * MINUTE)), "count": r.choice((None, None, 2, 5))}
+        more: dict[str, Any] = {
+            "jitter_ms": r.choice((0, 0, 0, 10 * MINUTE, 90 * MINUTE)),
+            "count": r.choice((None, None, 2, 5)),
+        }
         if r.random() < 0.2:
             more["starting_ms"] = start + r.randrange(4 * HOUR)
         if r.random() < 0.2:
@@ -162,7 +175,11 @@ class TimeWorld(World):
         if r.random() < 0.3:
             return Plan(period_ms=r.choice((5, 40, 90)) * MINUTE, **more)
         missed = r.choice(("run_once", "run_once", "skip", "all"))
-        more |= {"missed": missed, "limit": r.choice((1, 3, 100)), "window_ms": r.choice((None, None, 0, 20 * MINUTE, 3 * HOUR))}
+        more |= {
+            "missed": missed,
+            "limit": r.choice((1, 3, 100)),
+            "window_ms": r.choice((None, None, 0, 20 * MINUTE, 3 * HOUR)),
+        }
         if r.random() < 0.4:
             return Plan(period_ms=r.choice((7, 30, 60)) * MINUTE, anchor_ms=start - r.randrange(9 * HOUR), **more)
         return Plan(cron=r.choice(CRONS), tz=r.choice((self.zone, self.zone, "UTC", *sorted(NIGHTS))), **more)
@@ -173,11 +190,20 @@ class TimeWorld(World):
         outcomes = [r.choice(KINDS if r.random() < 0.5 else ("done",)) for _ in range(300)]
         if r.random() < 0.2:
             outcomes[2:5] = ["killed"] * 3
-        runs = r.choice((0, 40, 500, 4_000, 30_000, r.choice((0, 0, 11 * MINUTE))))
+        long = r.randrange(self.weather.long_every) == 0
+        runs = 11 * MINUTE if long else r.choice((0, 40, 500, 4_000, 30_000))
         self.jobs[number] = Job(number, name, "default", outcomes, runs)
         one = Declared(
-            name, schedule.MARK + key, r.choice(QUEUES), r.choice((0, 0, 5)), f"[{number}]", schedule.written(plan), source, None, None
-        )  # fmt: skip
+            name,
+            schedule.MARK + key,
+            r.choice(QUEUES),
+            r.choice((0, 0, 5)),
+            f"[{number}]",
+            schedule.written(plan),
+            source,
+            None,
+            None,
+        )
         return one, plan
 
     def _version(self) -> list[tuple[Declared, Plan]]:
@@ -196,7 +222,9 @@ class TimeWorld(World):
         """This worker's program declares what it has: of the old version, of the new one, and for a while of both."""
         since = self.clock.monotonic_ms() - self.deployed
         new = since > 0 if abs(since) > HOUR else who % 2 == 0
-        self._alter("declare", lambda: schedules.declare(self.callers, self.versions[new], self.random.random, lambda _: True))
+        self._alter(
+            "declare", lambda: schedules.declare(self.callers, self.versions[new], self.random.random, lambda _: True)
+        )
 
     def _on_change(self, who: int) -> None:
         known = sorted(self.judge.ghosts)
