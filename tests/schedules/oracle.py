@@ -20,9 +20,10 @@ SECOND = timedelta(seconds=1)
 @lru_cache(maxsize=64)
 def stretches(zone, start, end):
     """[start, end) in UTC seconds as stretches of one offset: (from, to, offset)."""
-    tz, found = ZoneInfo(zone), []
+    tz = ZoneInfo(zone)
+    found: list[list[int]] = []
     for at in range(start - start % QUARTER, end, QUARTER):
-        offset = datetime.fromtimestamp(at, tz).utcoffset() // SECOND
+        offset = (datetime.fromtimestamp(at, tz).utcoffset() or timedelta()) // SECOND
         if found and found[-1][2] == offset:
             found[-1][1] = at + QUARTER
         else:
@@ -67,7 +68,8 @@ def month_slots(months, anchor, zone, start, end):
     """Every so many months from an anchor: its day, or the last one of a shorter month, at its time of the day."""
     parts = stretches(zone, start - 3 * DAY, end + 3 * DAY)
     first = datetime.fromtimestamp(anchor, ZoneInfo(zone)).replace(tzinfo=None)
-    found, number = [], 0
+    found: list[int] = []
+    number = 0
     while True:
         year, month = divmod(first.year * 12 + first.month - 1 + number * months, 12)
         day = min(first.day, calendar.monthrange(year, month + 1)[1])

@@ -152,3 +152,19 @@ def test_no_period_goes_on_after_its_ending(app, box, seen):
     box.advance("10h")
     assert seen == [timedelta(0), 1.5 * H + timedelta(milliseconds=1)] or len(seen) == 2
     assert only(nd).state == "ended"
+
+
+def test_a_stop_of_what_runs_forgets_no_change(app, box, seen):
+    nd = app()
+
+    @nd.task
+    def work(ctx, word: str):
+        seen.append(word)
+        if word == "old":
+            nd.schedules.put(work, Cron("0 * * * *"), key="k", args=("new",))
+            nd.get("work", "@k").cancel()
+            ctx.progress(1)
+
+    nd.schedules.put(work, Cron("0 * * * *"), key="k", args=("old",))
+    box.advance("2h")
+    assert seen == ["old", "new"]

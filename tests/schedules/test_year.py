@@ -3,6 +3,7 @@
 from collections import defaultdict
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 from nextdue import schedule
 from nextdue.clock import to_ms
@@ -79,7 +80,8 @@ def worker(path, clock, names, ran):
     write = store.database.write
     vars(store.database).update(write=lambda name, params, durable=True: write(name, params, durable=False))
     options = {name: Options(name=name) for name in names}
-    return Worker(store, AtOnce(ran), options, slots={"thread": 50}, random=Random(1).random)
+    executor: Any = AtOnce(ran)
+    return Worker(store, executor, options, slots={"thread": 50}, random=Random(1).random)
 
 
 def live(clock, workers):
@@ -98,7 +100,8 @@ def live(clock, workers):
 
 
 def test_a_year_of_200_schedules_in_20_zones_is_what_the_oracle_says(tmp_path):
-    clock, ran, path = FakeClock(START - 1), defaultdict(list), tmp_path / "year.db"
+    clock, path = FakeClock(START - 1), tmp_path / "year.db"
+    ran: defaultdict[str, list[int]] = defaultdict(list)
     workers = [worker(path, clock, names, ran) for names in (NAMES, ("mail",), ("report",))]
     store, random = workers[0].store, Random(7)
     every = [(number, plan) for number, plan in enumerate(plans())]

@@ -62,7 +62,7 @@ class TimeExecutor(SimExecutor):
 
     def _ending(self, claim: Claim, job: Job) -> Ending:
         ending = super()._ending(claim, job)
-        if ending.kind == "killed":
+        if str(ending.kind) == "killed":
             raise Poisoned
         if ending.kind == "snoozed" and job.number % 3:  # past its next slots
             return msgspec.structs.replace(ending, delay_ms=job.number % 3 * 17 * MINUTE)
@@ -126,6 +126,7 @@ class TimeWorld(World):
         super().__init__(seed, folder, mutate, start=start, **more)
         random.seed(seed)  # finish() in a user's transaction has no other chance
         for c in self.crew:
+            assert isinstance(c, TimeCrew)
             c.world = self
         self.versions = [self._version(), self._version()]
         self.deployed = self.random.randrange(STORM_MS)
@@ -267,4 +268,7 @@ class TimeWorld(World):
     def _on_calm(self) -> None:
         super()._on_calm()
         for name, key in sorted(self.judge.ghosts):
-            self._alter("resume", lambda at=(name, key[1:]): schedules.resume(self.callers, *at, self.random.random))
+            self._resume(name, key.removeprefix(schedule.MARK))
+
+    def _resume(self, name: str, key: str) -> None:
+        self._alter("resume", lambda: schedules.resume(self.callers, name, key, self.random.random))
