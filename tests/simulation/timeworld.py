@@ -34,7 +34,7 @@ NIGHTS = {
 }
 """Zones, and the hours in UTC before their clocks are changed, or before a night of another kind."""
 CRONS = ("*/20 * * * *", "0 * * * *", "30 2 * * *", "15,45 0-3 * * *", "*/7 1-2 * * *", "30 */2 * * *", "0 0 * * *")
-KINDS = ("done", "done", "done", "done", "failed", "snoozed", "finished", "gave_up", "unfit", "crashed", "killed")
+KINDS = ("done", "done", "done", "done", "failed", "snoozed", "itself", "gave_up", "unfit", "crashed", "killed")
 STORM_MS, QUIET_MS = 4 * HOUR, HOUR
 
 
@@ -66,9 +66,9 @@ class TimeExecutor(SimExecutor):
             raise Poisoned
         if ending.kind == "snoozed" and job.number % 3:  # past its next slots
             return msgspec.structs.replace(ending, delay_ms=job.number % 3 * 17 * MINUTE)
-        return self._finish(claim, job) if ending.kind == "finished" else ending
+        return self._by_itself(claim, job) if str(ending.kind) == "itself" else ending
 
-    def _finish(self, claim: Claim, job: Job) -> Ending:
+    def _by_itself(self, claim: Claim, job: Job) -> Ending:
         """As `with ctx.finish()`: the end and the next occurrence are one commit, before the tick hears of it."""
         crew, world = self.crew, self.crew.world
         if world._locked_for():
