@@ -57,6 +57,8 @@ def on_claim(claim: Claim) -> Settlement | None:
     A worker that dies takes all it runs with it, so a crash is at first nobody's in particular. Only a task that
     kills its worker while nothing else runs there is to blame.
     """
+    if claim.key is not None and claim.key[0] == schedule.MARK and claim.occurrence is None:
+        return Settlement(claim.id, claim.token, "cancelled", forget=True, name=claim.name)  # its schedule was removed
     if claim.alone:
         if claim.crashes < MAX_CRASHES:
             return None
@@ -144,7 +146,7 @@ def next_of(claim: Claim, random: Callable[[], float]) -> Next | None:
     if slot is None or (plan.count is not None and claim.occurrence.fired + 1 >= plan.count):
         return None
     if schedule.from_end(plan):
-        return Next(None, plan.period_ms, None)
+        return Next(None, schedule.jittered(plan, plan.period_ms or 0, random), None)
     return Next(schedule.jittered(plan, slot, random), None, slot)
 
 
@@ -172,7 +174,7 @@ def pass_over(claim: Claim, now: int, random: Callable[[], float]) -> Settlement
 
     So it is after a downtime, by the plan's rule for what was missed. One that was begun is brought to its end.
     """
-    if claim.occurrence is None or claim.attempts or claim.crashes:
+    if claim.occurrence is None or claim.attempts or claim.crashes or claim.occurrence.begun:
         return None
     plan = schedule.read(claim.occurrence.plan)
     to = schedule.forward(plan, claim.scheduled_for, now)
@@ -182,7 +184,7 @@ def pass_over(claim: Claim, now: int, random: Callable[[], float]) -> Settlement
         claim.id,
         claim.token,
         "missed",
-        ran_ms=0,
+        ran_ms=0 if to.missed else None,
         reason="missed",
         message=f"{to.missed} missed from {utc_text(claim.scheduled_for)} on",
         name=claim.name,

@@ -26,6 +26,8 @@ class Occurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How many were missed since the last one."""
     late_ms: int
     """How long after its slot it was claimed."""
+    begun: int = 0
+    """1 if it was started before, and snoozed or given back by a worker that stopped."""
 
 
 class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, eq=False):

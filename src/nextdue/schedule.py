@@ -107,13 +107,13 @@ def retried_until(plan: Plan, slot: int, ended: int) -> int | None:
 def forward(plan: Plan, slot: int, now: int) -> Forward:
     """Which occurrence to run now that this one is due, by the plan's rule for what was missed."""
     if from_end(plan):
-        return Forward(slot, 0)
+        return Forward(_within(plan, slot), 0)
     rule = rule_of(plan)
     until = now if plan.ending_ms is None else min(now, plan.ending_ms)
     passed = rule.count_ms(slot, until)
-    window = plan.window_ms
+    window = None if plan.window_ms is None else plan.window_ms + plan.jitter_ms  # its jitter makes nothing too late
     if plan.missed == "skip":
-        if not passed and now - slot <= (SKIP_AFTER_MS if window is None else window):
+        if not passed and now - slot <= (SKIP_AFTER_MS + plan.jitter_ms if window is None else window):
             return Forward(slot, 0)
         return Forward(following(plan, until if passed else slot, until), passed + 1)
     if plan.missed == "run_once":

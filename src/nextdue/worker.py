@@ -346,10 +346,8 @@ class Worker:
             passed = due.pass_over(claim, self._now, self.random)
         except (BadDefinition, ValueError):  # of a newer version, or in a zone that this machine doesn't know
             return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule")
-        verdict = passed or due.on_claim(claim)
-        if verdict is None or verdict.delay_ms is not None or passed:
-            return verdict
-        return due.followed(claim, verdict, self.random)
+        verdict = due.on_claim(claim)
+        return passed or (verdict and due.followed(claim, verdict, self.random))
 
     def _renew_every(self) -> int:
         return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})

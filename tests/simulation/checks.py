@@ -92,7 +92,8 @@ class Checks:
 
     def _finished(self) -> bool:
         (left,) = self.judge.connection.execute(
-            "SELECT count(*) FROM nextdue_task WHERE (due IS NOT NULL OR rest = 'blocked') AND name <> 'stranger'"
+            "SELECT count(*) FROM nextdue_task WHERE (due IS NOT NULL OR rest = 'blocked') AND name <> 'stranger' "
+            "AND substr(coalesce(key, ''), 1, 1) <> '@'"
         ).fetchone()
         return not left
 
@@ -104,7 +105,8 @@ class Checks:
         rows = {
             id: (name, number_of(args), rest, claims, reason)
             for id, name, args, rest, claims, reason in query(
-                "SELECT id, name, args, rest, claims, reason FROM nextdue_task"
+                "SELECT id, name, args, rest, claims, reason FROM nextdue_task "
+                "WHERE substr(coalesce(key, ''), 1, 1) <> '@'"
             )
         }
         runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())

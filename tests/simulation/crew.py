@@ -87,7 +87,7 @@ class Crew:
         self.trap = Trap(store)
         if where:
             self.trap.arm(*where)
-        self.executor = SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken, self._finish)
+        self.executor = self._executor(jobs)
         self._report = self.executor.finished
         vars(self.executor).update(finished=self._finished)
         self.alive, self.generation = True, self.generation + 1
@@ -107,6 +107,9 @@ class Crew:
         )
         self.judge.observe("serve", self.worker.id)
         self.trap.disarm()
+
+    def _executor(self, jobs: dict) -> SimExecutor:
+        return SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken, self._finish)
 
     def _known(self, number: int) -> int:
         self.actor.number = number

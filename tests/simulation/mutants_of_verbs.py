@@ -136,7 +136,7 @@ def a_release_begins_the_next_life(patch):
 
 @mutant(BUSY)
 def a_stop_is_forgotten_at_a_retry(patch):
-    return swapped(TICK, "t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted", "0 AS halted")
+    return swapped(TICK, "t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AND (", "0 AND (")
 
 
 @mutant(DEATHS)

@@ -72,6 +72,11 @@ class Weather:
 
 
 class World(Checks):
+    judge_of: type[Judge] = Judge
+    crew_of: type[Crew] = Crew
+    most = 8_000
+    """So many events are no rest."""
+
     def __init__(
         self,
         seed: int,
@@ -80,11 +85,12 @@ class World(Checks):
         *,
         weather: Weather | None = None,
         roles: list[Role] | None = None,
+        start: int = FakeClock.START,
     ) -> None:
         self.random = Random(seed)
         self.seed, self.mutate = seed, mutate
         self.path = folder / f"world-{seed}.db"
-        self.clock = FakeClock()
+        self.clock = FakeClock(start)
         self.weather = weather or Weather.of(self.random)
         self.jobs: dict[int, Job] = {}
         self.acknowledged: dict[int, int] = {}
@@ -93,9 +99,9 @@ class World(Checks):
         self.locked_until = self.stepped_at = 0
         self.calm = False
         self.callers = self._open_caller()
-        self.judge = Judge(self.path, self.clock)
+        self.judge = self.judge_of(self.path, self.clock)
         roles = roles or self._roles()
-        self.crew = [Crew(i, role, self.judge, self.random) for i, role in enumerate(roles)]
+        self.crew = [self.crew_of(i, role, self.judge, self.random) for i, role in enumerate(roles)]
 
     def _roles(self) -> list[Role]:
         """One worker that knows everything, or a world might never come to rest, and some that don't."""
@@ -134,15 +140,19 @@ class World(Checks):
             if what == "wake" and generation != self.crew[who].generation:
                 continue
             events += 1
-            if events > 8_000:
+            if events > self.most:
                 raise Broken("the world doesn't come to rest")
             getattr(self, f"_on_{what}")(*(() if what in ("put", "calm", "rest") else (who,)))
             self.digest = zlib.crc32(f"{at} {what} {who} {self.judge.changes}".encode(), self.digest)
-            if self.calm and what == "wake" and self._finished():
+            if self._over(what):
                 break
         self._check_end()
         rows = self.judge.connection.execute("SELECT * FROM audit ORDER BY seq").fetchall()
         return zlib.crc32(repr(rows).encode(), self.digest)
+
+    def _over(self, what: str) -> bool:
+        """Whether the world may end after this event."""
+        return self.calm and what == "wake" and self._finished()
 
     def _foretold(self) -> list[str]:
         """Troubles at any moment, beside those that meet a worker at work."""

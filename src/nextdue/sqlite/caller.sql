@@ -132,8 +132,9 @@ BEGIN
     due = NULL, rest = 'cancelled', wished = NULL, again_due = NULL, again_args = NULL, gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
   WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND {plain};
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
-  -- A running one is asked to stop, and its next life is off.
-  UPDATE nextdue_task SET stop = coalesce(stop, NEW.now, {clock}), again_due = NULL, again_args = NULL
+  -- A running one is asked to stop, and its next life is off; but not that of a schedule, which has become another one.
+  UPDATE nextdue_task SET stop = coalesce(stop, NEW.now, {clock}),
+    again_due = CASE WHEN NOT {plain} THEN again_due END, again_args = CASE WHEN NOT {plain} THEN again_args END
   WHERE id = NEW.id AND token IS NOT NULL;
 END
 

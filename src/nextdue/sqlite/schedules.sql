@@ -17,19 +17,28 @@ BEGIN
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone) VALUES (NEW.queue, NEW.name, NEW.priority, 0);
   INSERT INTO nextdue_schedule(name, key, plan, source) VALUES (NEW.name, NEW.key, NEW.plan, NEW.source)
     ON CONFLICT(name, key) DO UPDATE SET plan = NEW.plan, source = NEW.source, orphaned = NULL,
-      fired = CASE WHEN plan = NEW.plan THEN fired ELSE 0 END, missed = CASE WHEN plan = NEW.plan THEN missed ELSE 0 END;
-  UPDATE nextdue_task SET again_due = coalesce(NEW.due, {max}), again_args = NEW.args
+      -- Of what runs and is another one's from now on, nothing is counted when it ends.
+      fired = CASE WHEN plan = NEW.plan THEN fired + EXISTS (
+        SELECT 1 FROM nextdue_task WHERE name = NEW.name AND key = NEW.key AND token IS NOT NULL AND again_due IS NULL) ELSE 0 END,
+      missed = CASE WHEN plan = NEW.plan THEN missed ELSE 0 END;
+  -- By its slot, for the base of what follows is never a due with its jitter.
+  UPDATE nextdue_task SET again_args = NEW.args, again_due = coalesce((
+      SELECT NEW.slot FROM nextdue_schedule g
+      WHERE g.name = NEW.name AND g.key = NEW.key AND coalesce(g.fired < g.plan ->> 'count', 1)), {max})
     WHERE name = NEW.name AND key = NEW.key AND token IS NOT NULL;
   INSERT INTO nextdue_task(lane, name, due, rest, key, args, remember, created, scheduled_for, wished, gone_at)
-    SELECT l.id, NEW.name, CASE WHEN g.paused IS NULL THEN NEW.due END,
-      CASE WHEN NEW.due IS NULL THEN 'done' WHEN g.paused IS NOT NULL THEN 'held' END, NEW.key, NEW.args, NEW.remember,
-      NEW.now, NEW.slot, CASE WHEN g.paused IS NOT NULL THEN NEW.due END, CASE WHEN NEW.due IS NULL THEN {max} END
-    FROM nextdue_lane l CROSS JOIN nextdue_schedule g ON g.name = NEW.name AND g.key = NEW.key
+    SELECT l.id, NEW.name, CASE WHEN g.paused IS NULL THEN g.due END,
+      CASE WHEN g.due IS NULL THEN 'done' WHEN g.paused IS NOT NULL THEN 'held' END, NEW.key, NEW.args, NEW.remember,
+      NEW.now, NEW.slot, CASE WHEN g.paused IS NOT NULL THEN g.due END, CASE WHEN g.due IS NULL THEN {max} END
+    FROM nextdue_lane l CROSS JOIN (
+      SELECT paused, CASE WHEN coalesce(fired < plan ->> 'count', 1) THEN NEW.due END AS due
+      FROM nextdue_schedule WHERE name = NEW.name AND key = NEW.key) g
     WHERE l.queue = NEW.queue AND l.name = NEW.name AND l.priority = NEW.priority AND l.alone = 0
     ON CONFLICT(name, key) WHERE key IS NOT NULL DO UPDATE SET
       lane = excluded.lane, due = excluded.due, rest = excluded.rest, args = excluded.args, created = excluded.created,
       scheduled_for = excluded.scheduled_for, wished = excluded.wished, gone_at = excluded.gone_at, attempts = 0, crashes = 0,
-      reason = CASE WHEN excluded.rest = 'held' THEN 'paused' END, message = NULL, remember = excluded.remember
+      reason = CASE WHEN excluded.rest = 'held' THEN 'paused' END, message = NULL, remember = excluded.remember,
+      again_due = NULL, again_args = NULL
     WHERE token IS NULL;
 END;
 CREATE TEMP VIEW IF NOT EXISTS nextdue_scheduling AS
@@ -45,8 +54,10 @@ BEGIN
   WHERE NEW.verb IN ('pause', 'orphan') AND name = NEW.name AND key = NEW.key AND token IS NULL AND due IS NOT NULL;
   UPDATE nextdue_task SET
     due = NEW.due, scheduled_for = NEW.slot, wished = NULL, reason = NULL, rest = CASE WHEN NEW.due IS NULL THEN 'done' END,
-    gone_at = CASE WHEN NEW.due IS NULL THEN {max} END
-  WHERE NEW.verb = 'resume' AND name = NEW.name AND key = NEW.key AND rest = 'held' AND reason = 'paused';
+    gone_at = CASE WHEN NEW.due IS NULL THEN {max} END, attempts = 0, crashes = 0,
+    args = coalesce(again_args, args), again_due = NULL, again_args = NULL
+  WHERE NEW.verb = 'resume' AND name = NEW.name AND key = NEW.key AND rest = 'held' AND reason = 'paused' AND EXISTS (
+    SELECT 1 FROM nextdue_schedule WHERE name = NEW.name AND key = NEW.key AND orphaned IS NULL);
   DELETE FROM nextdue_schedule WHERE NEW.verb = 'remove' AND name = NEW.name AND key = NEW.key;
   DELETE FROM nextdue_task WHERE NEW.verb = 'remove' AND name = NEW.name AND key = NEW.key AND token IS NULL;
 END

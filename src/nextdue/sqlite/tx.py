@@ -335,7 +335,7 @@ def _fired(wire: Wire, claim: Claim, again: Finish | None, declared: int | None,
     `again` is what the task itself asked for, `declared` the due of a schedule that became another one meanwhile.
     """
     named = {"name": claim.name, "key": claim.key}
-    wire.execute(SQL["tx_fired"], {**named, "scheduled_for": claim.scheduled_for})
+    wire.execute(SQL["tx_fired"], {**named, "scheduled_for": claim.scheduled_for, "counted": declared is None})
     if not wire.execute(SQL["tx_did"], {})[0][0]:
         wire.execute(SQL["tx_forget"], proof)
         return False

@@ -62,13 +62,16 @@ WHERE id = :id AND token = :token
 
 -- An occurrence of a schedule has ended. Nothing changes if the schedule was removed meanwhile.
 -- :name tx_fired
-UPDATE nextdue_schedule SET fired = fired + 1, missed = 0, last = :scheduled_for WHERE name = :name AND key = :key
+UPDATE nextdue_schedule SET fired = fired + :counted, missed = 0, last = :scheduled_for WHERE name = :name AND key = :key
 
--- A schedule that was paused, or whose code is gone, waits from now on.
+-- A schedule that was paused, or whose code is gone, waits from now on; one that became another while it ran may be over.
 -- :name tx_hold
-UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(g.paused IS NULL, 'orphaned', 'paused')
+UPDATE nextdue_task SET
+  wished = nullif(due, {max}), due = NULL, rest = iif(due = {max}, 'done', 'held'), gone_at = CASE WHEN due = {max} THEN due END,
+  reason = CASE WHEN due < {max} THEN iif(g.paused IS NULL, 'orphaned', 'paused') END
 FROM nextdue_schedule g
-WHERE nextdue_task.id = :id AND g.name = :name AND g.key = :key AND coalesce(g.paused, g.orphaned) IS NOT NULL
+WHERE nextdue_task.id = :id AND g.name = :name AND g.key = :key
+  AND (coalesce(g.paused, g.orphaned) IS NOT NULL OR nextdue_task.due = {max})
 
 -- A slot of a group became free: of each lane the one that has waited longest for it is due again, as by nextdue_next.
 -- :name tx_unblock

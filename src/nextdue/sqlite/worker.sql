@@ -26,7 +26,8 @@ CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, lease INTEGER NOT NULL, m
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
-  keep INTEGER, again INTEGER, name TEXT, grp TEXT, slot INTEGER, missed INTEGER, scheduled INTEGER, key TEXT, was INTEGER);
+  keep INTEGER, again INTEGER, name TEXT, grp TEXT, slot INTEGER, missed INTEGER, scheduled INTEGER, key TEXT, was INTEGER,
+  another INTEGER);
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
   place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL, lease INTEGER NOT NULL);
@@ -123,8 +124,9 @@ CREATE TEMP VIEW nextdue_onward AS SELECT NULL AS one;
 CREATE TEMP TRIGGER nextdue_onward_do INSTEAD OF INSERT ON nextdue_onward
 BEGIN
   UPDATE nextdue_schedule SET
-    fired = fired + (s.missed IS NULL), last = CASE WHEN s.missed IS NULL THEN s.was ELSE last END,
-    missed = coalesce(s.missed, 0), missed_ever = missed_ever + coalesce(s.missed, 0)
+    fired = fired + (s.missed IS NULL AND NOT s.another), last = CASE WHEN s.missed IS NULL THEN s.was ELSE last END,
+    missed = CASE WHEN s.missed IS NULL THEN 0 ELSE nextdue_schedule.missed + s.missed END,
+    missed_ever = missed_ever + coalesce(s.missed, 0)
   FROM nextdue_settled s
   WHERE s.scheduled AND nextdue_schedule.name = s.name AND nextdue_schedule.key = s.key;
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
@@ -151,11 +153,13 @@ BEGIN
     reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
     gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
-  -- A schedule that was paused, or whose code is gone, waits from now on.
-  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(g.paused IS NULL, 'orphaned', 'paused')
+  -- A schedule that was paused, or whose code is gone, waits from now on; one that became another while it ran may be over.
+  UPDATE nextdue_task SET
+    wished = nullif(due, {max}), due = NULL, rest = iif(due = {max}, 'done', 'held'), gone_at = CASE WHEN due = {max} THEN due END,
+    reason = CASE WHEN due < {max} THEN iif(g.paused IS NULL, 'orphaned', 'paused') END
     FROM nextdue_settled s CROSS JOIN nextdue_schedule g
     WHERE s.scheduled AND nextdue_task.id = s.id AND g.name = nextdue_task.name AND g.key = nextdue_task.key
-      AND coalesce(g.paused, g.orphaned) IS NOT NULL AND nextdue_task.due IS NOT NULL;
+      AND (coalesce(g.paused, g.orphaned) IS NOT NULL OR nextdue_task.due = {max}) AND nextdue_task.due IS NOT NULL;
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
 END;
 
@@ -226,21 +230,25 @@ BEGIN
     FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
   INSERT INTO nextdue_settled
     SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
-      again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL)), CASE WHEN NOT halted THEN delay END,
+      known IS 0 OR (again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL))), CASE WHEN NOT halted THEN delay END,
       CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
-      coalesce(again, CASE WHEN goes_on THEN next END), name, grp, CASE WHEN again IS NULL THEN slot END, missed, goes_on,
-      key, was
-    FROM (SELECT *, next IS NOT NULL AND (delay IS NULL OR halted) AND EXISTS (
-        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) AS goes_on
+      CASE WHEN known IS NOT 0 THEN coalesce(again, CASE WHEN goes_on THEN next END) END, name, grp,
+      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
+      again IS NOT NULL
+    FROM (SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM (
+      SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
+        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known
       FROM (
       SELECT t.id, t.token, t.name, t.grp, t.key, t.scheduled_for AS was, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
         value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
-        t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AS halted,
+        t.stop IS NOT NULL AND value ->> 5 IS NOT NULL AND (
+          coalesce(substr(t.key, 1, 1) <> '@', 1) OR coalesce(value ->> 15, value ->> 16) IS NOT NULL OR value ->> 2 <> 'released'
+        ) AS halted,
         CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again,
         coalesce(value ->> 15, min({now} + (value ->> 16) + 1, {max})) AS next, value ->> 17 AS slot, value ->> 18 AS missed
       FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
-      WHERE NEW.settlements <> '[]') u);
+      WHERE NEW.settlements <> '[]') u));
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker, min({now} + s.keep, {max})
@@ -382,7 +390,11 @@ SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS N
 
 -- Which of the claimed rows are a schedule's, with what is known of it.
 -- :name occurrences
-SELECT json_group_object(t.id, json_array(g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for)))
+SELECT json_group_object(t.id, json_array(
+  g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
+  coalesce((
+    SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
+    FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)))
 FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.value CROSS JOIN nextdue_schedule g ON g.name = t.name AND g.key = t.key
 
 -- :name settled

@@ -1,0 +1,55 @@
+"""Schedules under a clock that somebody sets, and on a machine that sleeps."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.schedules.conftest import NOON
+
+H, M = timedelta(hours=1), timedelta(minutes=1)
+
+
+def test_f007_a_clock_set_back_and_forth_fires_once(app, box, seen):
+    """F007: asleep towards noon, an hour back, an hour on: once, when the clock shows noon."""
+    nd = app(at=NOON - 10 * M)
+    nd.cron("0 12 * * *", name="daily")(lambda ctx: seen.append((ctx.scheduled_for, ctx.late)))
+    box.drain()
+    box.step_clock(-H)
+    box.advance("20m")
+    assert seen == []
+    box.step_clock(H)
+    box.advance("3h")
+    assert seen == [(NOON, 10 * M)]
+
+
+def test_f007_a_clock_set_back_repeats_no_slot(app, box, seen):
+    """F007: set back behind what has run: it waits for the next slot, and nothing runs twice."""
+    nd = app()
+    nd.cron("0 * * * *", name="hourly")(lambda ctx: seen.append(ctx.scheduled_for - NOON))
+    box.advance("2h 30m")
+    box.step_clock(-2 * H)
+    box.advance("4h")
+    assert seen == [H, 2 * H, 3 * H, 4 * H]
+    (view,) = nd.schedules.list()
+    assert (view.fired, view.missed_ever) == (4, 0)
+
+
+@pytest.mark.parametrize(("missed", "runs"), [("run_once", [3 * H]), ("skip", []), ("all", [H, 2 * H, 3 * H])])
+def test_f008_a_machine_that_slept_does_as_its_schedules_say(app, box, seen, missed, runs):
+    """F008: the wall clock goes on by three hours and the other one doesn't: noticed at once, and one rule for all."""
+    nd = app()
+    nd.cron("0 * * * *", missed=missed, name="hourly")(lambda ctx: seen.append(ctx.scheduled_for - NOON))
+    box.drain()
+    box.step_clock(3 * H + 10 * M)
+    box.advance("1s")
+    assert seen == runs
+    (view,) = nd.schedules.list()
+    assert (view.fired + view.missed_ever, view.due / 1000) == (3, (NOON + 4 * H).timestamp())
+
+
+def test_f003_each_minute_of_a_repeated_hour_has_its_run(app, box, seen):
+    """F003: every minute through the night of 25 October: one run for each real minute."""
+    nd = app(at=datetime(2026, 10, 24, 23, 59, 30, tzinfo=UTC))
+    nd.cron("* * * * *", tz="Europe/Berlin", name="minutely")(lambda ctx: seen.append(ctx.scheduled_for))
+    box.advance("2h")
+    assert len(seen) == len(set(seen)) == 120
