@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -30,6 +31,8 @@ from nextdue.task import RunIn, checked_name
 from nextdue.worker import Hook, Worker, run
 
 log = logging.getLogger("nextdue")
+TRACEBACK_EVERY_S = 60.0
+"""A failure of one line of a task is logged with its traceback at most so often; in one line each time."""
 
 
 class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Service"]):
@@ -77,6 +80,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._ownership: Ownership | None = None
         self._pid = 0
         self._at_work = self._warned = False
+        self._traced: dict[tuple[str, type[BaseException], int], float] = {}
         self.error: BaseException | None = None
         self.worker: Worker | None = None
         _services.add(self)
@@ -164,12 +168,24 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for s in settlements:
             if s.outcome in ("failed", "dead", "held") or (s.outcome == "done" and s.reason == "result"):
-                log.warning("%s #%d %s", s.name, s.id, self._sentence(s), exc_info=s.error)
+                log.warning("%s #%d %s", s.name, s.id, self._sentence(s), exc_info=self._traceback(s.error, s.name))
         if self._hook is not None:
             try:
                 self._hook(settlements)
             except Exception:
                 log.exception("a hook failed; the tasks' states are written")
+
+    def _traceback(self, error: BaseException | None, name: str) -> BaseException | None:
+        """The error, unless the same line has just failed in the same way: a flood of tracebacks would tell no more."""
+        if error is None or error.__traceback__ is None:
+            return error
+        way = name, type(error), error.__traceback__.tb_lineno
+        if time.monotonic() < self._traced.get(way, 0.0):
+            return None
+        if len(self._traced) > 1_000:
+            self._traced.clear()
+        self._traced[way] = time.monotonic() + TRACEBACK_EVERY_S
+        return error
 
     def warn_of_late(self, definitions: Mapping[str, Definition], name: str) -> None:
         """Say, once, that a task is declared which this worker doesn't serve, being at work already."""

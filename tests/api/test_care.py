@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from nextdue import BadDefinition, GiveUp, Nextdue, Retry
+from nextdue import BadDefinition, GiveUp, Nextdue, Retry, service
 
 
 @pytest.fixture
@@ -163,3 +163,21 @@ def test_the_log_and_the_history_tell_where_a_task_failed(nd, caplog):
     for record, name in ((one, "plain"), (two, "last")):
         frames = [frame.name for frame in traceback.extract_tb(record.exc_info[2])]
         assert frames == [name, "deeper"]
+
+
+def test_a_flood_of_one_failure_is_logged_with_one_traceback(nd, caplog, monkeypatch):
+    @nd.task(retry=Retry(limit=1))
+    def plain(n: int) -> None:
+        if n == 0:
+            raise KeyError(n)
+        raise ValueError(n)
+
+    plain.enqueue_many([(0,), *[(n,) for n in range(1, 20)]])
+    nd.run(1, once=True)
+    assert len(caplog.records) == 20
+    assert [record.getMessage().split()[1] for record in caplog.records if record.exc_info] == ["#1", "#2"]
+    caplog.clear()
+    monkeypatch.setattr(service, "TRACEBACK_EVERY_S", 0.0)
+    plain.enqueue_many([(1,), (1,)])
+    nd.run(1, once=True)
+    assert sum(bool(record.exc_info) for record in caplog.records) == 2
