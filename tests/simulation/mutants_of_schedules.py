@@ -9,7 +9,6 @@ from nextdue import due, schedule
 from nextdue.cron import Cron
 from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
-from nextdue.statements import load
 from tests.simulation.mutants import TICK, Plant, swapped, untouched
 from tests.simulation.timeworld import weather
 from tests.simulation.world import Weather
@@ -36,7 +35,6 @@ def mutant(weather: Weather | None):
 
 def changed(old: str, new: str):
     """Whoever changes schedules says `new` for `old`."""
-
 
     def swap(store: SqliteStore) -> None:
         database = store.database
@@ -124,7 +122,7 @@ def all_missed_ones_run(patch):
     return untouched
 
 
-@mutant(STEPS)
+@mutant(STOPS)
 def skipped_ones_run_however_late(patch):
     patch.setattr(schedule, "SKIP_AFTER_MS", 1 << 40)
     return untouched
