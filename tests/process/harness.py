@@ -279,5 +279,6 @@ def children(pid: int) -> list[int]:
     """The children of a process, zombies included."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += map(int, (task / "children").read_text().split())
     return found

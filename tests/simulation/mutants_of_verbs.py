@@ -183,7 +183,8 @@ def new_arguments_stay_in_the_old_group(patch):
 
 @mutant(ONE_LIMITED_KEY)
 def a_next_life_stays_in_the_old_group(patch):
-    return swapped(TICK, "grp = CASE WHEN s.again IS NULL THEN nextdue_task.grp ELSE again_grp END,", "")
+    kept = "s.again IS NULL OR (s.scheduled AND again_due IS NULL)"
+    return swapped(TICK, f"grp = CASE WHEN {kept} THEN nextdue_task.grp ELSE again_grp END,", "")
 
 
 @mutant(Weather(puts=120, names=("rated",), keys=1, groups=("a",), long_every=4))
