@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, verbs, waking
+from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, schedules, verbs, waking
 
 FIGURES = (
     *putting.FIGURES,
@@ -15,4 +15,5 @@ FIGURES = (
     *verbs.FIGURES,
     *scale.FIGURES,
     *calendar.FIGURES,
+    *schedules.FIGURES,
 )

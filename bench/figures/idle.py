@@ -22,8 +22,8 @@ class Quiet:
 
 
 @contextmanager
-def _service(run: Run, side: str) -> Iterator[int]:
-    """The pid of an idle process; a worker has a file of its own, with a task that is due in an hour."""
+def _service(run: Run, side: str, schedules: int = 0) -> Iterator[int]:
+    """The pid of an idle process; a worker has a file of its own, with a task or schedules due in an hour and later."""
     with run.room() as room:
         if side == "raw":
             process = start(_NOTHING, room, "nothing")
@@ -32,7 +32,10 @@ def _service(run: Run, side: str) -> Iterator[int]:
             finally:
                 stop(process)
             return
-        call(room, "prime", side, hour_ahead=True)
+        if schedules:
+            call(room, "schedules-ahead", side, count=schedules)
+        else:
+            call(room, "prime", side, hour_ahead=True)
         with working(room, side) as worker:
             yield worker.pid
 
@@ -95,7 +98,31 @@ def ten(run: Run) -> list[Line]:
     ]
 
 
+def scheduled(run: Run) -> list[Line]:
+    """A worker whose file holds 10,000 schedules, beside one with a single task."""
+    if "nextdue" not in run.sides:
+        return []
+    with ExitStack() as stack:
+        pids = [stack.enter_context(_service(run, "nextdue", many)) for many in (run.scale(10_000, 500), 0)]
+        time.sleep(run.seconds(5, 0.2))
+        windows = [_watch(pids, run.seconds(20, 0.3)) for _ in range(run.rounds)]
+
+    def line(what: str, unit: str, key: str, target: Target) -> Line:
+        ours, one = (middle(getattr(window[index], key) for window in windows) for index in (0, 1))
+        return Line(
+            "idle-schedules", f"10,000 schedules, the nearest in an hour: {what}", unit, ours, target,
+            beside=one, beside_name="a task an hour ahead",
+        )  # fmt: skip
+
+    return [
+        line("context switches", "/s", "switches_a_second", Target("<", 0.2)),
+        line("CPU in 20 s", "ms", "cpu_ms", Target("<=", 1.0)),
+        line("memory (PSS)", "MB", "pss_mb", Target("<", 30.0)),
+    ]
+
+
 FIGURES = (
     Figure("idle", "20 s with a task an hour ahead: switches, CPU, memory", idle),
     Figure("ten-idle", "ten idle services, each its own process and file", ten),
+    Figure("idle-schedules", "20 s with 10,000 schedules: switches, CPU, memory", scheduled),
 )

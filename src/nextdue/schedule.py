@@ -82,6 +82,12 @@ def rule_of(plan: Plan) -> "Cron | Every":
     return Every(timedelta(milliseconds=plan.period_ms or 0), anchor=anchor)
 
 
+@lru_cache(maxsize=20_000)
+def _after(plan: Plan, slot: int) -> int | None:
+    """The occurrence after this one: asked when it is claimed and when it ended, and of many schedules alike."""
+    return rule_of(plan).next_ms(slot)
+
+
 def from_end(plan: Plan) -> bool:
     """Whether the next occurrence counts from the end of the last attempt."""
     return plan.cron is None and plan.anchor_ms is None
@@ -96,7 +102,7 @@ def first(plan: Plan, now: int) -> int | None:
 
 def following(plan: Plan, slot: int, ended: int) -> int | None:
     """The slot of the occurrence after this one, whose last attempt ended at `ended`."""
-    return _within(plan, rule_of(plan).next_ms(ended if from_end(plan) else slot))
+    return _within(plan, rule_of(plan).next_ms(ended) if from_end(plan) else _after(plan, slot))
 
 
 def retried_until(plan: Plan, slot: int, ended: int) -> int | None:
@@ -110,7 +116,8 @@ def forward(plan: Plan, slot: int, now: int) -> Forward:
         return Forward(_within(plan, slot), 0)
     rule = rule_of(plan)
     until = now if plan.ending_ms is None else min(now, plan.ending_ms)
-    passed = rule.count_ms(slot, until)
+    next_one = _after(plan, slot)
+    passed = 0 if next_one is None or next_one > until else rule.count_ms(slot, until)
     window = None if plan.window_ms is None else plan.window_ms + plan.jitter_ms  # its jitter makes nothing too late
     if plan.missed == "skip":
         if not passed and now - slot <= (SKIP_AFTER_MS + plan.jitter_ms if window is None else window):

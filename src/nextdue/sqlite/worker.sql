@@ -228,6 +228,7 @@ BEGIN
   INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
     SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
     FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+  -- (Materialized, or each word of the inner ones would be computed anew wherever an outer one uses it.)
   INSERT INTO nextdue_settled
     SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
       known IS 0 OR (again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL))), CASE WHEN NOT halted THEN delay END,
@@ -235,10 +236,8 @@ BEGIN
       CASE WHEN known IS NOT 0 THEN coalesce(again, CASE WHEN goes_on THEN next END) END, name, grp,
       CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
       again IS NOT NULL
-    FROM (SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM (
-      SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
-        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known
-      FROM (
+    FROM (WITH
+    said AS MATERIALIZED (
       SELECT t.id, t.token, t.name, t.grp, t.key, t.scheduled_for AS was, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
         value ->> 10 AS reason, value ->> 11 AS message, value ->> 12 AS result, value ->> 14 AS keep,
@@ -248,7 +247,12 @@ BEGIN
         CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again,
         coalesce(value ->> 15, min({now} + (value ->> 16) + 1, {max})) AS next, value ->> 17 AS slot, value ->> 18 AS missed
       FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
-      WHERE NEW.settlements <> '[]') u));
+      WHERE NEW.settlements <> '[]'),
+    weighed AS MATERIALIZED (
+      SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
+        SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known
+      FROM said u)
+    SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM weighed);
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker, min({now} + s.keep, {max})
