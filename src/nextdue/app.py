@@ -17,7 +17,8 @@ from nextdue.executors.call import Context, Definition
 from nextdue.executors.functions import place
 from nextdue.handle import Handle
 from nextdue.records import State
-from nextdue.schedules import Schedules, Scheduling
+from nextdue.schedules import Schedules
+from nextdue.scheduling import Scheduling
 from nextdue.service import Service, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller

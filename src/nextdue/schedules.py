@@ -1,4 +1,4 @@
-"""Schedules as a program sees them: declared by decorators, or put, paused and removed at run time."""
+"""Schedules as a program sees them: put, paused and removed at run time, or declared by its code (see scheduling)."""
 
 import hashlib
 import logging
@@ -71,7 +71,7 @@ class Schedules:
 
         Raises BadDefinition, BadArguments or StoreError.
         """
-        plan = _plan(
+        plan = planned(
             rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
             window=missed_window,
         )  # fmt: skip
@@ -117,7 +117,7 @@ class Schedules:
         return list(self._declared.values())
 
 
-def _plan(
+def planned(
     rule: Any,
     jitter: Duration,
     *,
@@ -128,6 +128,7 @@ def _plan(
     limit: int,
     window: Duration | None,
 ) -> Plan:
+    """The plan of a schedule, checked. Raises BadDefinition."""
     from nextdue.cron import Cron
     from nextdue.every import Every
 
@@ -218,81 +219,3 @@ def declare(store: SqliteStore, schedules: Pairs, spread: Callable[[], float] = 
     for key in changes.orphaned:
         log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", key)
     return bool(changes.changed)
-
-
-class Scheduling:
-    """The part of Nextdue that declares schedules."""
-
-    schedules: Schedules
-    task: Callable[..., Any]
-
-    def schedule(
-        self,
-        rule: "Cron | Every",
-        *,
-        key: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        jitter: Duration = 0,
-        starting: datetime | None = None,
-        ending: datetime | None = None,
-        count: int | None = None,
-        missed: Missed = "run_once",
-        missed_limit: int = schedule.CATCH_UP,
-        missed_window: Duration | None = None,
-        **options: Any,
-    ) -> Callable[[Any], Any]:
-        """Run a function by a Cron or an Every: `@nd.schedule(Cron("0 3 * * *", tz="Europe/Berlin"))`.
-
-        Takes what Schedules.put() takes, and the options of task(). Decorate a task once more to give it another
-        schedule, of another key. It lives in the file from the first start of a worker; what is no longer declared is
-        held, and shown as orphaned. Raises BadDefinition, at once.
-        """
-        plan = _plan(
-            rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
-            window=missed_window,
-        )  # fmt: skip
-
-        def decorated(fn: Any) -> Any:
-            declared = fn if hasattr(fn, "definition") else self.task(**options)(fn) if options else self.task(fn)
-            if declared is fn and options:
-                raise BadDefinition(f"{fn!r} is a task already; give {', '.join(options)} where it is declared")
-            self.schedules.declare(declared.definition, plan, key, args, kwargs)
-            return declared
-
-        return decorated
-
-    def every(
-        self,
-        period: Duration | None = None,
-        *,
-        months: int | None = None,
-        anchor: datetime | None = None,
-        tz: str | None = None,
-        **more: Any,
-    ) -> Callable[[Any], Any]:
-        """Run a function again and again: `@nd.every("30m")`, first at once and then so long after each end.
-
-        period, months, anchor, tz: as for Every. more: as for schedule().
-        """
-        from nextdue.every import Every
-
-        return self.schedule(Every(period, months=months, anchor=anchor, tz=tz), **more)
-
-    def cron(self, expr: str, *, tz: str = "UTC", day_and: bool | None = None, **more: Any) -> Callable[[Any], Any]:
-        """Run a function by a cron expression: `@nd.cron("30 2 * * *", tz="Europe/Berlin")`.
-
-        expr, tz, day_and: as for Cron. more: as for schedule().
-        """
-        from nextdue.cron import Cron
-
-        return self.schedule(Cron(expr, tz, day_and=day_and), **more)
-
-    def on_demand(self, period: Duration, **options: Any) -> Callable[[Any], Any]:
-        """Run a function at most once in each period, at its end, and only when it was asked for by enqueue().
-
-        `@nd.on_demand("1m")`: periods are counted in UTC from 1970. Asking again changes nothing until the run has
-        begun; what is asked for after that is another run, a period later. With arguments, those of each have runs of
-        their own. using(delay=...) or using(due=...) asks for the period of that instant. options: as for task().
-        """
-        return self.task(on_demand=period, **options)  # type: ignore[no-any-return]
