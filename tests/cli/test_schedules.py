@@ -1,9 +1,11 @@
 """`nextdue schedules`, and what the other commands say of a schedule's row."""
 
 import json
+import sys
 
 import pytest
 
+from nextdue import Every
 from nextdue.sqlite import schedules as stored
 
 SHOP = """
@@ -62,6 +64,75 @@ def test_what_the_code_declares_is_shown_before_any_worker_has_started(shop, cli
     code, _, err = cli("schedules", "shop.db")
     assert code == 2
     assert "there is no file" in err
+
+
+def test_what_the_next_start_of_a_worker_will_do_is_told_in_one_word(started, cli):
+    started.nd.schedules.put(started.nd.tasks["receipt"], Every("1h"), args=(1,))
+    before = {("export", "eu"), ("export", "us"), ("nightly", "nightly"), ("poll", "poll")}
+    code, out, _ = cli("schedules", "shop:nd")
+    assert code == 0
+    assert "CODE" not in out  # nothing will be done
+    assert stand(cli, "shop:nd") == dict.fromkeys(before, "same") | {("receipt", "receipt"): None}
+    text = SHOP.replace('every("30m")', 'every("20m")').replace('args=("us",)', 'args=("US",)')
+    anew(started, text.replace("def nightly", "def weekly"))
+    told = {
+        **{("poll", "poll"): "changed", ("export", "us"): "changed", ("export", "eu"): "same"},
+        **{("nightly", "nightly"): "gone", ("weekly", "weekly"): "new", ("receipt", "receipt"): None},
+    }
+    assert stand(cli, "shop:nd") == told
+    assert set(stand(cli, "shop.db").values()) == {None}  # the file alone knows no code
+    code, out, _ = cli("schedules", "shop:nd")
+    assert code == 0
+    assert [line.split()[:4] for line in out.splitlines() if not line.startswith(" ")][:7] == [
+        ["TASK", "KEY", "STATE", "CODE"],
+        ["export", "eu", "waiting", "same"],
+        ["export", "us", "waiting", "changed"],
+        ["nightly", "nightly", "waiting", "gone"],
+        ["poll", "poll", "waiting", "changed"],
+        ["receipt", "receipt", "waiting", "-"],
+        ["weekly", "weekly", "new", "new"],
+    ]
+    for word in ("new", "changed", "gone"):
+        assert f"\n{word}: " in out
+    assert max(map(len, out.splitlines())) <= 80
+    begin(started, lambda module: module == "shop")
+    assert set(stand(cli, "shop:nd").values()) == {"same", "gone", None}
+    assert data(cli, "shop:nd")["nightly", "nightly"]["state"] == "orphaned"
+    anew(started, SHOP)  # the code of before: what it brings back is another one than the file's
+    assert stand(cli, "shop:nd")["nightly", "nightly"] == "changed"
+
+
+def test_of_a_module_that_isnt_imported_nothing_is_said(started, cli):
+    started.write(SHOP, "other.py")  # its own schedules are of module other
+    started.sql("UPDATE nextdue_schedule SET source = 'else.where'")
+    told = stand(cli, "other:nd")
+    assert set(told.values()) == {"changed"}  # whoever starts last has declared them
+    started.write(SHOP.replace("def nightly", "def weekly"), "third.py")
+    assert stand(cli, "third:nd")["nightly", "nightly"] is None
+
+
+def test_long_names_leave_room_for_the_word(shop, cli):
+    anew(
+        shop,
+        SHOP
+        + f"""
+    @nd.cron("30 2 1 1 *", key="{"k" * 60}")
+    def {"t" * 60}(ctx): ...
+""",
+    )
+    out = cli("schedules", "shop:nd")[1]
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def anew(shop, text):
+    """As after a deploy."""
+    shop.nd.close()
+    shop.write(text)
+    del sys.modules["shop"]
+
+
+def stand(cli, place):
+    return {at: found["code"] for at, found in data(cli, place).items()}
 
 
 def test_they_are_listed_in_two_lines_of_at_most_80_columns(started, cli):

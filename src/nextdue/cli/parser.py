@@ -323,7 +323,8 @@ def _explain(commands: Any, name: str) -> None:
 def _schedules(commands: Any, name: str) -> None:
     says = (
         "List what runs again and again: when it is due next, when it ran last, how often it was missed.\n"
-        "With an application also what no worker has put into the file yet."
+        "With an application also how the file stands to its code: new, changed or gone since the last\n"
+        "start of a worker."
     )
     usage = "[TARGET] [--json]\n       nextdue schedules pause|resume|remove [TARGET] NAME [KEY]"
     epilog = (

@@ -17,10 +17,11 @@ from nextdue.clock import span
 from nextdue.errors import BadDefinition, StoreMissing, UnknownTask
 from nextdue.records import Declared, TaskView
 from nextdue.schedule import Plan
+from nextdue.schedules import loaded
 from nextdue.sqlite import pauses
 from nextdue.sqlite import schedules as stored
 from nextdue.sqlite.alarm import ring
-from nextdue.sqlite.schedules import ScheduleView
+from nextdue.sqlite.schedules import ScheduleView, Standing
 from nextdue.sqlite.store import SqliteStore
 
 VERBS = ("pause", "resume", "remove")
@@ -38,6 +39,8 @@ class Line(NamedTuple):
     """When the next occurrence that isn't begun is due."""
     kept: str | None
     """The pause of its queue or its name, if there is one."""
+    code: Standing | None = None
+    """How the file stands to the code of the application; None: there is none, or the schedule isn't of its code."""
 
 
 def schedules(args: argparse.Namespace) -> int:
@@ -72,8 +75,10 @@ def look(where: Target) -> tuple[int, list[Line]]:
     finally:
         store.close()
     resting = {(found.kind, found.word) for found in paused}
-    lines = [Line(view, view.state, upcoming(view, now), _kept(view, resting)) for view in views]
-    known = {(view.name, schedule.MARK + view.key) for view in views}
+    code = {(one.name, one.key): one for one, _ in declared}
+    known = {(view.name, schedule.MARK + view.key): view for view in views}
+    stand = {at: stored.standing(code.get(at), view, loaded) if where.app else None for at, view in known.items()}
+    lines = [Line(view, view.state, upcoming(view, now), _kept(view, resting), stand[at]) for at, view in known.items()]
     lines += [_new(one, plan, now) for one, plan in declared if (one.name, one.key) not in known]
     return now, sorted(lines, key=lambda line: (line.view.name, line.view.key))
 
@@ -94,7 +99,7 @@ def _new(one: Declared, plan: Plan, now: int) -> Line:
         *(one.name, one.key.removeprefix(schedule.MARK), plan, one.source, 0, None, 0, 0, None, None, None, one.args),
         *(first, first, False, None, None, None, None, one.queue, one.priority),
     )
-    return Line(view, NEW, first, None)
+    return Line(view, NEW, first, None, "new")
 
 
 def _kept(view: ScheduleView, resting: set[tuple[Any, str]]) -> str | None:
@@ -107,20 +112,31 @@ def _kept(view: ScheduleView, resting: set[tuple[Any, str]]) -> str | None:
 
 def _show(lines: Sequence[Line], now: int) -> None:
     """Two lines each, within 80 columns: what is to come, and below it the rule and what has been."""
-    rows = [("TASK", "KEY", "STATE", "NEXT")]
-    rows += [
-        (render.clean(line.view.name, 18), render.clean(line.view.key, 16), line.state, _next(line, now))
-        for line in lines
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    compared = any(line.code == "changed" or _leaves(line) for line in lines)
+    name, key = (14, 12) if compared else (18, 16)
+    rows = [("TASK", "KEY", "STATE", "CODE", "NEXT")]
+    for one in lines:
+        names = render.clean(one.view.name, name), render.clean(one.view.key, key)
+        rows.append((*names, one.state, one.code or "-", _next(one, now)))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
     for row, line in zip(rows, [None, *lines], strict=True):
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+        cells = [cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)]
+        print("  ".join(cells if compared else [*cells[:3], cells[4]]).rstrip())
         if line is not None:
             print(f"  {render.clean(_past(line, now), 400)}")
     if any(line.state == NEW for line in lines):
         print("new: declared by the code; the next start of a worker puts it into the file.")
+    if any(line.code == "changed" for line in lines):
+        print("changed: in the code; the next start of a worker changes it in the file.")
+    if any(map(_leaves, lines)):
+        print("gone: from the code; the next start of a worker holds it, as orphaned.")
     if any(line.state == "orphaned" for line in lines):
         print("orphaned: its code declares it no more, and it doesn't run; `nextdue schedules remove` forgets it.")
+
+
+def _leaves(line: Line) -> bool:
+    """Whether the next start of a worker will hold it, as orphaned."""
+    return line.code == "gone" and line.state != "orphaned"
 
 
 def _next(line: Line, now: int) -> str:
@@ -160,7 +176,9 @@ def _data(line: Line, now: int) -> dict[str, Any]:
     """A schedule for a program."""
     view = line.view
     times = {"next": line.next, "slot": view.slot, "last": view.last, "paused": view.paused, "orphaned": view.orphaned}
-    data: dict[str, Any] = {"task": view.name, "key": view.key, "state": line.state, "rule": in_short(view.plan)}
+    data: dict[str, Any] = {
+        "task": view.name, "key": view.key, "state": line.state, "code": line.code, "rule": in_short(view.plan),
+    }  # fmt: skip
     for word, ms in times.items():
         data |= {word: utc(ms), f"{word}_ms": ms}
     return data | {

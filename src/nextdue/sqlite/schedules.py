@@ -1,7 +1,7 @@
 """Schedules in the file: declared, listed, paused and removed. What comes of their rows is the tick's."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,9 @@ from nextdue.sqlite.store import SqliteStore
 
 PAGE = "schedules.sql"
 _json = msgspec.json.Encoder()
+
+Standing = Literal["same", "new", "changed", "gone"]
+"""How the file stands to the code. gone: the code that declared it has no such schedule any more."""
 
 
 class ScheduleView(NamedTuple):
@@ -85,16 +88,32 @@ def declare(
     known = {(view.name, view.key): view for view in listed(store)}
     wanted = {(one.name, one.key.removeprefix(schedule.MARK)): (one, plan) for one, plan in schedules}
     now = store.now_ms()
-    changed = [_placed(*pair, now, random) for key, pair in wanted.items() if not _same(pair[0], known.get(key))]
+    changed = [
+        _placed(*pair, now, random) for at, pair in wanted.items() if standing(pair[0], known.get(at), loaded) != "same"
+    ]
     put(store, changed)
     orphans = [
         view
         for at, view in known.items()
-        if view.source is not None and view.orphaned is None and at not in wanted and loaded(view.source)
+        if view.orphaned is None and at not in wanted and standing(None, view, loaded) == "gone"
     ]
     for view in orphans:
         _change(store, "orphan", view.name, view.key)
     return Changes([one.key.removeprefix(schedule.MARK) for one in changed], [view.key for view in orphans])
+
+
+def standing(one: Declared | None, view: ScheduleView | None, loaded: Callable[[str], bool]) -> Standing | None:
+    """How a schedule of a program stands to that of the same name and key in the file; None: not this program's."""
+    if one is None:
+        return "gone" if view is not None and view.source is not None and loaded(view.source) else None
+    if view is None:
+        return "new"
+    same = (
+        view.orphaned is None
+        and (schedule.written(view.plan), view.source) == (one.plan, one.source)
+        and (view.args, view.queue, view.priority) == (one.args, one.queue, one.priority)
+    )
+    return "same" if same else "changed"
 
 
 def put_now(store: SqliteStore, one: Declared, plan: Plan, random: Callable[[], float]) -> None:
@@ -147,15 +166,6 @@ def _change(
 def _placed(one: Declared, plan: Plan, now: int, random: Callable[[], float]) -> Declared:
     slot = schedule.first(plan, now)
     return one._replace(due_ms=None if slot is None else schedule.jittered(plan, slot, random), slot_ms=slot)
-
-
-def _same(one: Declared, view: ScheduleView | None) -> bool:
-    return (
-        view is not None
-        and view.orphaned is None
-        and (schedule.written(view.plan), view.source) == (one.plan, one.source)
-        and (view.args, view.queue, view.priority) == (one.args, one.queue, one.priority)
-    )
 
 
 def _view(row: Any) -> ScheduleView:
