@@ -6,6 +6,7 @@ from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 
 LEASE_MS = 60_000
+KEYED = Put("mail", "default", 0, "[1]", key="k", remember_ms=10_000)
 
 
 class Hand:
@@ -96,3 +97,26 @@ def again(claim, outcome="failed", delay_ms=1_000, **fields) -> Settlement:
 def at_rest(claim, rest="dead", **fields) -> Settlement:
     kept = {"attempts": claim.attempts, "crashes": claim.crashes, "alone": bool(claim.alone)}
     return Settlement(claim.id, claim.token, rest, ran_ms=5, rest=rest, **(kept | fields))
+
+
+def put(place, **changes):
+    (stored,), ring = place.store.put([KEYED._replace(**changes)])
+    return stored, ring
+
+
+def row(place, id, *columns):
+    query = f"SELECT {', '.join(columns)} FROM nextdue_task WHERE id = ?"
+    found = place.store.database.connection.execute(query, (id,)).fetchone()
+    return found[0] if found and len(columns) == 1 else found
+
+
+def outcomes(place, id):
+    return [run.outcome for run in place.store.runs(task=id)][::-1]
+
+
+def buried(place, hand):
+    """This worker dies, and a neighbour finds it."""
+    neighbour = place.hand(hand.leases)
+    hand.die()
+    neighbour.store.bury()
+    return neighbour

@@ -114,7 +114,7 @@ TAKES = {
 }
 
 
-# What the store's own verb makes of a running or a blocked one when it is cancelled, test_verbs.py says.
+# What the store's own verb makes of a running or a blocked one, test_verbs.py and test_groups.py say.
 PAIRS = [(v, make) for v in VERBS for make in STATES if v != "cancel" or make not in (running, blocked)]
 
 
