@@ -21,6 +21,7 @@ from nextdue.testing import Sandbox
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney")
 _DAY_MS = 86_400_000
 _NAME = with_nextdue.noop.name
+_WORKERS = "SELECT count(*) FROM nextdue_worker WHERE serves IS NOT NULL"
 _LAST = "SELECT max(id) FROM nextdue_run"
 _FIRED = (
     "SELECT count(*), coalesce(sum(runs), 0), max(started) FROM (SELECT count(*) AS runs, max(started) AS started"
@@ -52,14 +53,16 @@ def schedules_ahead(side: str, count: int) -> Playing:
     return {}
 
 
-def schedules_at_once(side: str, count: int, in_s: float, timeout_s: float = 60.0) -> Playing:
-    """Schedules that are due at one instant before an idle worker: when the last was started, lost and doubled."""
+def schedules_at_once(side: str, count: int, in_s: float, workers: int, timeout_s: float = 60.0) -> Playing:
+    """Schedules that are due at one instant before idle workers: when the last was started, lost and doubled."""
     with_nextdue.put_stamp(records.READY)
     yield
-    at = (time.time_ns() // 1_000_000 + int(in_s * 1000)) // 1000 * 1000 + 1000
-    _put(count, at)
     uri = f"{records.database().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as looks:
+        while looks.execute(_WORKERS).fetchone()[0] < workers:
+            time.sleep(0.01)
+        at = (time.time_ns() // 1_000_000 + int(in_s * 1000)) // 1000 * 1000 + 1000
+        _put(count, at)
         before = looks.execute(_LAST).fetchone()[0] or 0
         end = at / 1000 + timeout_s
         while (looks.execute(_LAST).fetchone()[0] or 0) < before + count and time.time() < end:

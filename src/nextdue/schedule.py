@@ -68,7 +68,7 @@ def written(plan: Plan) -> str:
     return msgspec.json.encode(plan).decode()
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=2_000)  # 6 kB each, made anew in 40 us
 def rule_of(plan: Plan) -> "Cron | Every":
     """The recurrence of a plan. Raises BadDefinition where this machine doesn't know its zone."""
     from nextdue.cron import Cron
@@ -114,23 +114,23 @@ def forward(plan: Plan, slot: int, now: int) -> Forward:
     """Which occurrence to run now that this one is due, by the plan's rule for what was missed."""
     if from_end(plan):
         return Forward(_within(plan, slot), 0)
-    rule = rule_of(plan)
     until = now if plan.ending_ms is None else min(now, plan.ending_ms)
     next_one = _after(plan, slot)
-    passed = 0 if next_one is None or next_one > until else rule.count_ms(slot, until)
+    passed = 0 if next_one is None or next_one > until else rule_of(plan).count_ms(slot, until)
     window = None if plan.window_ms is None else plan.window_ms + plan.jitter_ms  # its jitter makes nothing too late
     if plan.missed == "skip":
         if not passed and now - slot <= (SKIP_AFTER_MS + plan.jitter_ms if window is None else window):
             return Forward(slot, 0)
         return Forward(following(plan, until if passed else slot, until), passed + 1)
     if plan.missed == "run_once":
-        latest = _nth(rule, slot, until, passed)
+        latest = _nth(plan, slot, until, passed)
         if window is not None and now - latest > window:
             return Forward(following(plan, latest, now), passed + 1)
         return Forward(latest, passed)
     given_up = max(0, passed + 1 - plan.limit)
-    chosen = _nth(rule, slot, until, given_up)
+    chosen = _nth(plan, slot, until, given_up)
     if window is not None and now - chosen > window:
+        rule = rule_of(plan)
         later = _within(plan, rule.next_ms(now - window - 1))
         return Forward(later, passed + 1 if later is None else rule.count_ms(slot, later - 1) + 1)
     return Forward(chosen, given_up)
@@ -145,10 +145,11 @@ def _within(plan: Plan, slot: int | None) -> int | None:
     return None if slot is None or (plan.ending_ms is not None and slot > plan.ending_ms) else slot
 
 
-def _nth(rule: "Cron | Every", slot: int, until: int, n: int) -> int:
+def _nth(plan: Plan, slot: int, until: int, n: int) -> int:
     """The n-th occurrence after `slot`, which is one itself (n = 0), by halving; there are so many up to `until`."""
     if n == 0:
         return slot
+    rule = rule_of(plan)
     low, high = slot, until  # it is the n-th in (low, high]
     while high - low > 1:
         middle = (low + high) // 2

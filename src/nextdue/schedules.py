@@ -213,8 +213,6 @@ def loaded(module: str) -> bool:
 
 def declare(store: SqliteStore, schedules: Pairs, spread: Callable[[], float] = random.random) -> bool:
     """Bring the file's schedules in line with these; whether others must be woken."""
-    if not schedules and not stored.listed(store):
-        return False
     changes = stored.declare(store, schedules, spread, loaded)
     for key in changes.orphaned:
         log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", key)

@@ -93,7 +93,7 @@ def test_the_nth(rule, shift, length, n):
     assert slot is not None
     come = every_one(rule, slot, slot + length)
     n = min(n, len(come) - 1)
-    assert _nth(rule, slot, slot + length, n) == come[n]
+    assert _nth(plan_of(rule), slot, slot + length, n) == come[n]
 
 
 @pytest.mark.parametrize("missed", ["run_once", "skip", "all"])

@@ -91,6 +91,21 @@ def test_a_program_with_other_modules_orphans_nothing(app, box, seen):
     assert seen == [2]
 
 
+def test_code_takes_over_a_key_of_one_that_was_made_at_run_time(app, box, seen):
+    nd = app()
+
+    def sync(ctx):
+        seen.append(box.now - NOON)
+
+    deploy(box, nd, lambda nd: nd.task(sync))
+    nd.schedules.put(nd.tasks["sync"], Every("1d", anchor=NOON + 6 * H))
+    nd.schedules.put(nd.tasks["sync"], Every("1d", anchor=NOON + 7 * H), key="other")
+    deploy(box, nd, lambda nd: nd.schedule(Every("1d", anchor=NOON + 3 * H))(sync))
+    assert [(view.key, view.source is None) for view in nd.schedules.list()] == [("other", True), ("sync", False)]
+    box.advance("20h")
+    assert seen == [3 * H, 7 * H]
+
+
 def test_a_schedule_changed_while_it_runs_begins_anew_at_its_end(app, box, seen):
     nd = app()
 

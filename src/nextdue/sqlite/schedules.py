@@ -85,7 +85,7 @@ def declare(
     `loaded` says of a module whether this program has it: what such a one declared before and doesn't declare now is
     orphaned, and its row held.
     """
-    known = {(view.name, view.key): view for view in listed(store)}
+    known = {(view.name, view.key): view for view in listed(store, declared=True)}
     wanted = {(one.name, one.key.removeprefix(schedule.MARK)): (one, plan) for one, plan in schedules}
     now = store.now_ms()
     changed = [
@@ -128,9 +128,11 @@ def put(store: SqliteStore, schedules: Iterable[Declared]) -> None:
         _prepared(store.database).write("declare", {"rows": _json.encode(rows).decode(), **store.clock()})
 
 
-def listed(store: SqliteStore, name: str | None = None, key: str | None = None) -> list[ScheduleView]:
-    """All schedules, or those of this name and key."""
-    params = {"name": name, "key": None if key is None else schedule.MARK + key}
+def listed(
+    store: SqliteStore, name: str | None = None, key: str | None = None, *, declared: bool = False
+) -> list[ScheduleView]:
+    """All schedules, or those of this name and key, or those that code declares."""
+    params = {"name": name, "key": None if key is None else schedule.MARK + key, "declared": declared}
     return [_view(row) for row in _prepared(store.database).rows("schedules", params)]
 
 

@@ -73,6 +73,7 @@ SELECT g.name, g.key, g.plan, g.source, g.fired, g.last, g.missed, g.missed_ever
   t.id, t.args, coalesce(t.due, t.wished), t.scheduled_for, t.token IS NOT NULL, t.rest, t.attempts, t.reason, t.message, l.queue, l.priority
 FROM nextdue_schedule g LEFT JOIN nextdue_task t ON t.name = g.name AND t.key = g.key LEFT JOIN nextdue_lane l ON l.id = t.lane
 WHERE (:name IS NULL OR g.name = :name) AND (:key IS NULL OR g.key = :key)
+  AND (NOT :declared OR g.source IS NOT NULL)
 ORDER BY g.name, g.key
 
 -- :name scheduling
