@@ -215,8 +215,8 @@ def declare(store: SqliteStore, schedules: Pairs, spread: Callable[[], float] = 
     if not schedules and not stored.listed(store):
         return False
     changes = stored.declare(store, schedules, spread, loaded)
-    for key in changes.orphaned:
-        log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", key)
+    for label in changes.orphaned:
+        log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", label)
     return bool(changes.changed)
 
 

@@ -187,3 +187,64 @@ def test_months_keep_their_day(app, box, seen):
 
     box.advance(timedelta(days=160))
     assert seen == [31, 31, 28, 31, 30]
+
+
+BROKEN = {
+    "no JSON": "{",
+    "no object": "null",
+    "nested too deep": "[" * 100_000,
+    "of a newer version": '{"moon": "full"}',
+    "a field of another kind": '{"period_ms": 1.5}',
+    "an expression that isn't one": '{"cron": "nope"}',
+    "a zone that isn't known here": '{"cron": "* * * * *", "tz": "Mars/Base"}',
+    "no period": '{"period_ms": 0}',
+    "a period beyond all time": '{"period_ms": 9000000000000000000}',
+    "an anchor beyond all time": '{"period_ms": 1000, "anchor_ms": -9000000000000000000}',
+    "months without a day": '{"months": 1}',
+    "a negative jitter": '{"period_ms": 1000, "jitter_ms": -1}',
+    "no runs": '{"period_ms": 1000, "count": 0}',
+}
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("plan", BROKEN.values(), ids=BROKEN)
+def test_a_plan_that_nobody_can_follow_holds_up_no_other(app, box, seen, plan, attempts):
+    """Written by hand, by a newer version or with zones that this machine lacks: it doesn't run, and all else does."""
+    nd = app()
+
+    @nd.task
+    def broken():
+        seen.append("broken")
+        raise RuntimeError
+
+    @nd.task
+    def sound():
+        seen.append("sound")
+
+    nd.schedules.put(broken, Every("1h"))
+    nd.schedules.put(sound, Every("1h"))
+    with nd.caller.use() as store:
+        connection = store.database.connection
+        connection.execute("UPDATE nextdue_schedule SET plan = ? WHERE name = 'broken'", (plan,))
+        connection.execute("UPDATE nextdue_task SET attempts = ? WHERE name = 'broken'", (attempts,))
+    box.advance("30m")
+    assert seen == ["sound"]
+    states = {view.name: view.state for view in nd.schedules.list()}
+    assert states == {"broken": "waiting", "sound": "waiting"}
+    nd.schedules.put(broken, Every("1h"))  # put anew it goes on
+    box.advance("1m")
+    assert seen[1:2] == ["broken"]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("slot", [9 * 10**18, -9 * 10**18, -62135596800001])
+def test_a_slot_beyond_all_time_holds_up_no_other(app, box, seen, slot, attempts):
+    nd = app()
+    for name in ("broken", "sound"):
+        nd.schedules.put(nd.task(name=name)(lambda name=name: seen.append(name)), Cron("* * * * *"))
+    with nd.caller.use() as store:
+        store.database.connection.execute(
+            "UPDATE nextdue_task SET scheduled_for = ?, attempts = ? WHERE name = 'broken'", (slot, attempts)
+        )
+    box.advance("2m")
+    assert seen.count("sound") == 2

@@ -12,7 +12,7 @@ from nextdue import schedule
 from nextdue.cli import render, target
 from nextdue.cli.rules import besides, in_short, near
 from nextdue.cli.target import VARIABLE, Target
-from nextdue.cli.times import relative, shown, utc
+from nextdue.cli.times import relative, shown, utc, zone
 from nextdue.clock import span
 from nextdue.errors import BadDefinition, StoreMissing, UnknownTask
 from nextdue.records import Declared, TaskView
@@ -26,6 +26,8 @@ from nextdue.sqlite.store import SqliteStore
 VERBS = ("pause", "resume", "remove")
 NEW = "new"
 """The state of a schedule that the code declares and no worker has put into the file."""
+BROKEN = "broken"
+"""The state of one that waits and that nobody can follow: its plan can't be read, or its zone isn't known here."""
 
 
 class Line(NamedTuple):
@@ -33,11 +35,13 @@ class Line(NamedTuple):
 
     view: ScheduleView
     state: str
-    """running, waiting, paused, orphaned, ended or new."""
+    """running, waiting, paused, orphaned, ended, broken or new."""
     next: int | None
     """When the next occurrence that isn't begun is due."""
     kept: str | None
     """The pause of its queue or its name, if there is one."""
+    trouble: str | None = None
+    """Why nobody can follow it."""
 
 
 def schedules(args: argparse.Namespace) -> int:
@@ -72,10 +76,26 @@ def look(where: Target) -> tuple[int, list[Line]]:
     finally:
         store.close()
     resting = {(found.kind, found.word) for found in paused}
-    lines = [Line(view, view.state, upcoming(view, now), _kept(view, resting)) for view in views]
+    lines = [_line(view, now, _kept(view, resting)) for view in views]
     known = {(view.name, schedule.MARK + view.key) for view in views}
     lines += [_new(one, plan, now) for one, plan in declared if (one.name, one.key) not in known]
     return now, sorted(lines, key=lambda line: (line.view.name, line.view.key))
+
+
+def _line(view: ScheduleView, now: int, kept: str | None) -> Line:
+    why = trouble(view.plan)
+    if why is None:
+        return Line(view, view.state, upcoming(view, now), kept)
+    return Line(view, BROKEN if view.state == "waiting" else view.state, None, kept, why)
+
+
+def trouble(plan: Plan) -> str | None:
+    """Why nobody here can follow this plan, if so."""
+    try:
+        schedule.rule_of(plan)
+    except BadDefinition as exc:
+        return str(exc)
+    return None
 
 
 def upcoming(view: ScheduleView, now: int) -> int | None:
@@ -107,7 +127,7 @@ def _kept(view: ScheduleView, resting: set[tuple[Any, str]]) -> str | None:
 
 def _show(lines: Sequence[Line], now: int) -> None:
     """Two lines each, within 80 columns: what is to come, and below it the rule and what has been."""
-    rows = [("TASK", "KEY", "STATE", "NEXT")]
+    rows = [("TASK", "KEY", "STATE", f"NEXT ({zone()})")]
     rows += [
         (render.clean(line.view.name, 18), render.clean(line.view.key, 16), line.state, _next(line, now))
         for line in lines
@@ -121,12 +141,16 @@ def _show(lines: Sequence[Line], now: int) -> None:
         print("new: declared by the code; the next start of a worker puts it into the file.")
     if any(line.state == "orphaned" for line in lines):
         print("orphaned: its code declares it no more, and it doesn't run; `nextdue schedules remove` forgets it.")
+    for line in lines:
+        if line.trouble is not None:
+            why = render.clean(f"{line.view.label}: {line.trouble}", 500)
+            print(f"broken: {why}; put it anew, or `{command('remove', line.view.name, line.view.key)}` forgets it.")
 
 
 def _next(line: Line, now: int) -> str:
     view = line.view
     if line.next is None:
-        if line.state == "running" and schedule.from_end(view.plan):
+        if line.state == "running" and schedule.from_end(view.plan) and line.trouble is None:
             return f"{span(view.plan.period_ms or 0)} after its end"
         return "-"
     if line.state == NEW and line.next <= now:
@@ -169,6 +193,7 @@ def _data(line: Line, now: int) -> dict[str, Any]:
         "missed": view.missed,
         "missed_ever": view.missed_ever,
         "kept_by": line.kept,
+        "trouble": line.trouble,
         "source": view.source,
         "id": view.id,
         "args": render.parsed(view.args or "[]"),
@@ -204,7 +229,7 @@ def _change(verb: str, words: list[str]) -> int:
         store.close()
     if done:
         ring(where.path)
-    named = f"schedule {render.clean(label(view))}"
+    named = f"schedule {render.clean(view.label)}"
     print(f"{named} {_said(verb, view) if done else _instead(verb, view)}")
     return 0 if done else 1
 
@@ -239,11 +264,6 @@ def _one(where: Target, store: SqliteStore, name: str, key: str | None) -> Sched
     if wanted not in keys:
         raise UnknownTask(f"task {name} has no schedule with the key {wanted!r}; {target.near(wanted, keys)}")
     return keys[wanted]
-
-
-def label(view: ScheduleView) -> str:
-    """Its task, and its key if that is another word."""
-    return view.name if view.key == view.name else f"{view.name} {view.key}"
 
 
 def command(verb: str, name: str, key: str) -> str:
