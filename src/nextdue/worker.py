@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from nextdue import due
-from nextdue.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from nextdue.errors import BadDefinition, BadTime, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
 from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
 from nextdue.task import Options
@@ -346,7 +346,7 @@ class Worker:
             passed = due.pass_over(claim, self._now, self.random)
             verdict = due.on_claim(claim)
             return passed or (verdict and due.followed(claim, verdict, self.random))
-        except (ValueError, OverflowError) as exc:  # BadDefinition among them
+        except (BadDefinition, BadTime) as exc:
             # Of a newer version, in a zone that this machine doesn't know, or broken by hand.
             why = f"its schedule can't be followed: {exc}"
             return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule", message=why)

@@ -247,4 +247,19 @@ def test_a_slot_beyond_all_time_holds_up_no_other(app, box, seen, slot, attempts
             "UPDATE nextdue_task SET scheduled_for = ?, attempts = ? WHERE name = 'broken'", (slot, attempts)
         )
     box.advance("2m")
+    assert seen == ["sound"] * 2
+    assert {view.state for view in nd.schedules.list()} == {"waiting"}
+
+
+@pytest.mark.parametrize("value", ["'x'", "9223372036854775807", "x'ff00'"])
+@pytest.mark.parametrize("column", ["plan", "fired", "missed", "missed_ever", "last"])
+def test_a_value_of_another_type_holds_up_no_other(app, box, seen, column, value):
+    nd = app()
+    for name in ("broken", "sound"):
+        nd.schedules.put(nd.task(name=name)(lambda name=name: seen.append(name)), Cron("* * * * *"))
+    with nd.caller.use() as store:
+        store.database.connection.execute(f"UPDATE nextdue_schedule SET {column} = {value} WHERE name = 'broken'")
+    box.advance("2m")
     assert seen.count("sound") == 2
+    assert seen.count("broken") == (0 if column == "plan" else 2)
+    assert {view.state for view in nd.schedules.list()} == {"waiting"}

@@ -388,10 +388,10 @@ SELECT (SELECT now FROM nextdue_now),
 -- :name stops
 SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held}
 
--- Which of the claimed rows are a schedule's, with what is known of it.
+-- Which of the claimed rows are a schedule's, with what is known of it. What was written by hand may be of another type.
 -- :name occurrences
 SELECT json_group_object(t.id, json_array(
-  g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
+  iif(typeof(g.plan) = 'text', g.plan, ''), CAST(g.fired AS INTEGER), CAST(g.missed AS INTEGER), max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
   coalesce((
     SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
     FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)))
