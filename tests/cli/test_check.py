@@ -93,7 +93,7 @@ PLANTED = [
     (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET fired = 'x'", "fired 'x'"),
     (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET missed = -1", "missed -1"),
     (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET missed_ever = 1.5", "missed_ever 1.5"),
-    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET last = 'x'", "its last slot is no instant: 'x'"),
+    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET last = 'x'", "its last slot is no instant"),
     ("UPDATE nextdue_meta SET value = 0 WHERE name = 'schema'", "meta: schema 0, expected"),
     ("DELETE FROM nextdue_meta WHERE name = 'store'", "meta: the store has no id"),
     ("DROP INDEX nextdue_task_due", "schema: nextdue_task_due is missing"),
