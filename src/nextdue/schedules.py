@@ -75,7 +75,7 @@ class Schedules:
             rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
             window=missed_window,
         )  # fmt: skip
-        one = _declared(task.definition, plan, key, args, kwargs, None)
+        one = _declared(_definition(task), plan, key, args, kwargs, None)
         with self._caller().use() as store:
             stored.put_now(store, one, plan, random.random)
         self._caller().ring()
@@ -132,7 +132,7 @@ def _plan(
     from nextdue.every import Every
 
     if not isinstance(rule, Cron | Every):
-        raise BadDefinition(f"a schedule goes by a Cron or an Every, not {rule!r}")
+        raise BadDefinition(f'a schedule goes by a Cron or an Every, as in Every("30m"), not {rule!r}')
     for value, what in ((count, "count"), (limit, "missed_limit")):
         if value is not None and (type(value) is not int or not 1 <= value <= 1_000_000):
             raise BadDefinition(f"a schedule's {what} must be a whole number from 1 to 1,000,000, not {value!r}")
@@ -178,8 +178,15 @@ def _declared(
     )
 
 
+def _definition(task: Scheduled) -> Definition:
+    try:
+        return task.definition
+    except AttributeError:
+        raise BadDefinition(f"only a task can have schedules, not {task!r}; declare it with @nd.task") from None
+
+
 def _named(task: Scheduled | str, key: str | None) -> tuple[str, str]:
-    name = task if isinstance(task, str) else task.definition.options.name
+    name = task if isinstance(task, str) else _definition(task).options.name
     return checked_name(name, "a task's name"), checked_name(name if key is None else key, "a schedule's key")
 
 
@@ -295,4 +302,6 @@ class Scheduling:
         begun; what is asked for after that is another run, a period later. With arguments, those of each have runs of
         their own. using(delay=...) or using(due=...) asks for the period of that instant. options: as for task().
         """
+        if callable(period):
+            raise BadDefinition('on_demand needs its period in brackets: @nd.on_demand("1m")')
         return self.task(on_demand=period, **options)  # type: ignore[no-any-return]

@@ -150,7 +150,9 @@ BEGIN
     grp = CASE WHEN s.again IS NULL OR (s.scheduled AND again_due IS NULL) THEN nextdue_task.grp ELSE again_grp END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
-    reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
+    -- Of what goes on after a success, an older failure is no news.
+    reason = CASE WHEN s.again IS NULL OR s.outcome <> 'done' THEN coalesce(s.reason, nextdue_task.reason) END,
+    message = CASE WHEN s.again IS NULL OR s.outcome <> 'done' THEN coalesce(s.message, nextdue_task.message) END,
     gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
   -- A schedule that was paused, or whose code is gone, waits from now on; one that became another while it ran may be over.
