@@ -267,3 +267,18 @@ def test_a_value_of_another_type_holds_up_no_other(app, box, seen, column, value
     assert seen.count("sound") == 2
     assert seen.count("broken") == (0 if column == "plan" else 2)
     assert {view.state for view in nd.schedules.list()} == {"waiting"}
+
+
+def test_a_schedule_goes_on_when_its_zone_is_known_again(app, box, seen):
+    nd = app()
+    nd.schedules.put(nd.task(name="work")(lambda: seen.append(box.now - NOON)), Cron("0 * * * *"))
+    with nd.caller.use() as store:
+        change = "UPDATE nextdue_schedule SET plan = replace(plan, ?, ?)"
+        store.database.connection.execute(change, ("UTC", "Mars/Base"))
+        box.advance("90m")
+        assert seen == []
+        (view,) = nd.schedules.list()
+        assert "there is no time zone 'Mars/Base'" in view.message
+        store.database.connection.execute(change, ("Mars/Base", "UTC"))
+    box.advance("1m")
+    assert len(seen) == 1
