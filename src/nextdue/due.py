@@ -11,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from nextdue import schedule
-from nextdue.clock import utc_text
+from nextdue.clock import MAX_MS, utc_text
+from nextdue.errors import BadTime
 from nextdue.records import Claim, Ending, Outcome, Settlement
 from nextdue.task import Options, Retry
 
@@ -172,11 +173,17 @@ def followed(claim: Claim, ended: Settlement, random: Callable[[], float]) -> Se
 def pass_over(claim: Claim, now: int, random: Callable[[], float]) -> Settlement | None:
     """What a claimed occurrence demands before it is started: nothing (None), or that a later one takes its place.
 
-    So it is after a downtime, by the plan's rule for what was missed. One that was begun is brought to its end.
+    So it is after a downtime, by the plan's rule for what was missed. One that was begun is brought to its end. Raises
+    BadDefinition or BadTime for a plan or a slot from which nothing can be computed.
     """
-    if claim.occurrence is None or claim.attempts or claim.crashes or claim.occurrence.begun:
+    if claim.occurrence is None:
         return None
     plan = schedule.read(claim.occurrence.plan)
+    if not 0 <= claim.scheduled_for <= MAX_MS:
+        raise BadTime(f"{claim.scheduled_for} is no instant between 1970 and 9999")
+    if claim.attempts or claim.crashes or claim.occurrence.begun:
+        schedule.following(plan, claim.scheduled_for, now)  # what can't be followed must not begin
+        return None
     to = schedule.forward(plan, claim.scheduled_for, now)
     if to.slot_ms == claim.scheduled_for:
         return None

@@ -46,7 +46,7 @@ class Every:
         if tz is not None and months is None:
             raise BadDefinition("Every: tz= goes with months=; a period is as long in every zone")
         try:
-            self.period_ms = None if period is None else duration_ms(period, "Every's period")
+            self.period_ms = None if period is None else duration_ms(period, "a period")
             self.anchor_ms = None if anchor is None else to_ms(anchor)
         except BadTime as exc:
             raise BadDefinition(f"Every: {exc}") from None

@@ -7,11 +7,12 @@ occurrence, so that nothing is computed from when a worker happened to look.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from nextdue.clock import from_ms
+from nextdue.clock import MAX_MS, from_ms
+from nextdue.errors import BadDefinition
 
 if TYPE_CHECKING:  # whoever has no schedules needs no zones
     from nextdue.cron import Cron
@@ -27,22 +28,30 @@ CATCH_UP = 100
 """With missed="all", how many missed occurrences are run at most: the latest ones."""
 
 
+_Ms = Annotated[int, msgspec.Meta(ge=0, le=MAX_MS)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """A schedule as it is stored: the recurrence, and what to do around it."""
 
     cron: str | None = None
     tz: str | None = None
     day_and: bool | None = None
-    period_ms: int | None = None
+    period_ms: _Ms | None = None
     months: int | None = None
-    anchor_ms: int | None = None
-    jitter_ms: int = 0
-    starting_ms: int | None = None
-    ending_ms: int | None = None
-    count: int | None = None
+    anchor_ms: _Ms | None = None
+    jitter_ms: _Ms = 0
+    starting_ms: _Ms | None = None
+    ending_ms: _Ms | None = None
+    count: _Count | None = None
     missed: Missed = "run_once"
-    limit: int = CATCH_UP
-    window_ms: int | None = None
+    limit: _Count = CATCH_UP
+    window_ms: _Ms | None = None
+
+
+UNREADABLE = Plan()
+"""Stands for a stored plan that can't be read; there is no rule in it."""
 
 
 class Forward(msgspec.Struct, frozen=True):
@@ -59,8 +68,11 @@ def plan_of(rule: "Cron | Every", **more: object) -> Plan:
 
 @lru_cache(maxsize=20_000)
 def read(text: str) -> Plan:
-    """A stored plan. What a newer version added to it is passed over."""
-    return msgspec.json.decode(text, type=Plan)
+    """A stored plan. What a newer version added to it is passed over. Raises BadDefinition."""
+    try:
+        return msgspec.json.decode(text, type=Plan)
+    except (ValueError, RecursionError) as exc:
+        raise BadDefinition(f"the stored plan of this schedule can't be read: {exc}") from None
 
 
 def written(plan: Plan) -> str:
@@ -70,9 +82,12 @@ def written(plan: Plan) -> str:
 
 @lru_cache(maxsize=2_000)  # 6 kB each, made anew in 40 us
 def rule_of(plan: Plan) -> "Cron | Every":
-    """The recurrence of a plan. Raises BadDefinition where this machine doesn't know its zone."""
+    """The recurrence of a plan. Raises BadDefinition where there is none, or this machine doesn't know its zone."""
     from nextdue.cron import Cron
     from nextdue.every import Every
+
+    if plan.cron is None and plan.period_ms is None and plan.months is None:
+        raise BadDefinition("the stored plan of this schedule can't be read, or names no recurrence")
 
     if plan.cron is not None:
         return Cron(plan.cron, plan.tz or "UTC", day_and=plan.day_and)
@@ -95,9 +110,10 @@ def from_end(plan: Plan) -> bool:
 
 def first(plan: Plan, now: int) -> int | None:
     """The slot of the first occurrence of a schedule that is made now; a period without an anchor begins at once."""
+    rule = rule_of(plan)
     if from_end(plan):
         return _within(plan, max(now, plan.starting_ms or 0))
-    return _within(plan, rule_of(plan).next_ms(max(now, (plan.starting_ms or 0) - 1)))
+    return _within(plan, rule.next_ms(max(now, (plan.starting_ms or 0) - 1)))
 
 
 def following(plan: Plan, slot: int, ended: int) -> int | None:
@@ -112,6 +128,7 @@ def retried_until(plan: Plan, slot: int, ended: int) -> int | None:
 
 def forward(plan: Plan, slot: int, now: int) -> Forward:
     """Which occurrence to run now that this one is due, by the plan's rule for what was missed."""
+    rule = rule_of(plan)
     if from_end(plan):
         return Forward(_within(plan, slot), 0)
     until = now if plan.ending_ms is None else min(now, plan.ending_ms)
@@ -138,7 +155,7 @@ def forward(plan: Plan, slot: int, now: int) -> Forward:
 
 def jittered(plan: Plan, slot: int, random: Callable[[], float]) -> int:
     """When the occurrence of this slot is due: a little later, by the plan's jitter, and never earlier."""
-    return slot + int(random() * plan.jitter_ms)
+    return min(slot + int(random() * plan.jitter_ms), MAX_MS)
 
 
 def _within(plan: Plan, slot: int | None) -> int | None:

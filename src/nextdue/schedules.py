@@ -75,7 +75,7 @@ class Schedules:
             rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
             window=missed_window,
         )  # fmt: skip
-        one = _declared(task.definition, plan, key, args, kwargs, None)
+        one = _declared(_definition(task), plan, key, args, kwargs, None)
         with self._caller().use() as store:
             stored.put_now(store, one, plan, random.random)
         self._caller().ring()
@@ -133,7 +133,7 @@ def planned(
     from nextdue.every import Every
 
     if not isinstance(rule, Cron | Every):
-        raise BadDefinition(f"a schedule goes by a Cron or an Every, not {rule!r}")
+        raise BadDefinition(f'a schedule goes by a Cron or an Every, as in Every("30m"), not {rule!r}')
     for value, what in ((count, "count"), (limit, "missed_limit")):
         if value is not None and (type(value) is not int or not 1 <= value <= 1_000_000):
             raise BadDefinition(f"a schedule's {what} must be a whole number from 1 to 1,000,000, not {value!r}")
@@ -179,8 +179,15 @@ def _declared(
     )
 
 
+def _definition(task: Scheduled) -> Definition:
+    try:
+        return task.definition
+    except AttributeError:
+        raise BadDefinition(f"only a task can have schedules, not {task!r}; declare it with @nd.task") from None
+
+
 def _named(task: Scheduled | str, key: str | None) -> tuple[str, str]:
-    name = task if isinstance(task, str) else task.definition.options.name
+    name = task if isinstance(task, str) else _definition(task).options.name
     return checked_name(name, "a task's name"), checked_name(name if key is None else key, "a schedule's key")
 
 
@@ -214,6 +221,6 @@ def loaded(module: str) -> bool:
 def declare(store: SqliteStore, schedules: Pairs, spread: Callable[[], float] = random.random) -> bool:
     """Bring the file's schedules in line with these; whether others must be woken."""
     changes = stored.declare(store, schedules, spread, loaded)
-    for key in changes.orphaned:
-        log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", key)
+    for label in changes.orphaned:
+        log.warning("schedule %s is declared no more and is held; `nextdue schedules` shows it", label)
     return bool(changes.changed)

@@ -90,4 +90,6 @@ class Scheduling:
         begun; what is asked for after that is another run, a period later. With arguments, those of each have runs of
         their own. using(delay=...) or using(due=...) asks for the period of that instant. options: as for task().
         """
+        if callable(period):
+            raise BadDefinition('on_demand needs its period in brackets: @nd.on_demand("1m")')
         return self.task(on_demand=period, **options)  # type: ignore[no-any-return]

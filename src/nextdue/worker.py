@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from nextdue import due
-from nextdue.errors import BadDefinition, StoreBusy, StoreError, StoreFull, StoreReadOnly
+from nextdue.errors import BadDefinition, BadTime, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
 from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
 from nextdue.task import Options
@@ -344,10 +344,12 @@ class Worker:
         """What is to be done with an occurrence instead of running it."""
         try:
             passed = due.pass_over(claim, self._now, self.random)
-        except (BadDefinition, ValueError):  # of a newer version, or in a zone that this machine doesn't know
-            return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule")
-        verdict = due.on_claim(claim)
-        return passed or (verdict and due.followed(claim, verdict, self.random))
+            verdict = due.on_claim(claim)
+            return passed or (verdict and due.followed(claim, verdict, self.random))
+        except (BadDefinition, BadTime) as exc:
+            # Of a newer version, in a zone that this machine doesn't know, or broken by hand.
+            why = f"its schedule can't be followed: {exc}"
+            return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule", message=why)
 
     def _renew_every(self) -> int:
         return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})

@@ -41,6 +41,7 @@ def test_a_new_file_and_a_busy_one_are_sound(shop, cli, busy, capsys):
     assert (code, json.loads(out)) == (0, {"path": str(shop.path), "findings": []})
 
 
+PLANNED = "INSERT INTO nextdue_schedule(name, key, plan) VALUES"
 PLANTED = [
     ("UPDATE nextdue_task SET rest = 'done' WHERE id = 1", "task 1: it must have either a due or a reason to rest"),
     ("UPDATE nextdue_task SET due = NULL WHERE id = 1", "task 1: it must have either a due or a reason to rest"),
@@ -84,6 +85,15 @@ PLANTED = [
         "UPDATE sqlite_sequence SET seq = 2 WHERE name = 'nextdue_worker'",
         "worker 7: its number",
     ),
+    (f"{PLANNED} ('receipt', '@a', '{{}}')", "schedule 'receipt' 'a': it has no row, so it never runs"),
+    (f"{PLANNED} ('receipt', 'two', '{{}}')", "schedule 'receipt' 'wo': its key is no schedule's"),
+    (f"{PLANNED} ('receipt', '@a', '{{')", "its plan isn't JSON"),
+    (f"{PLANNED} ('receipt', '@a', '[]')", "its plan is no JSON object"),
+    (f"{PLANNED} ('receipt', '@a', x'7b7d')", "its plan is no text"),
+    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET fired = 'x'", "fired 'x'"),
+    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET missed = -1", "missed -1"),
+    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET missed_ever = 1.5", "missed_ever 1.5"),
+    (f"{PLANNED} ('receipt', '@a', '{{}}'); UPDATE nextdue_schedule SET last = 'x'", "its last slot is no instant"),
     ("UPDATE nextdue_meta SET value = 0 WHERE name = 'schema'", "meta: schema 0, expected"),
     ("DELETE FROM nextdue_meta WHERE name = 'store'", "meta: the store has no id"),
     ("DROP INDEX nextdue_task_due", "schema: nextdue_task_due is missing"),

@@ -140,3 +140,8 @@ def test_bad_input_is_one_sentence(cli, args, says):
     assert err.count("\n") == 1
     assert re.search(says, err)
     assert "\x1b" not in err
+
+
+def test_in_utc_no_time_is_shown_twice(cli):
+    _, out, _ = cli("explain", "0 3 * * *", "--from", "2026-12-01", "--count", "1")
+    assert out.endswith("\n\nUTC\nTue 2026-12-01 03:00:00 UTC\n")

@@ -138,7 +138,7 @@ def stand(cli, place):
 def test_they_are_listed_in_two_lines_of_at_most_80_columns(started, cli):
     code, out, _ = cli("schedules", "shop.db")
     assert code == 0
-    assert "TASK     KEY      STATE    NEXT" in out
+    assert "TASK     KEY      STATE    NEXT (" in out
     assert "  30 2 * * * Europe/Berlin; jitter 5 min; missed: skip; never ran" in out
     assert "  every 30 min after its end; never ran" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -319,3 +319,33 @@ def test_uninstalling_takes_the_schedules_too(started, cli):
 def test_a_paused_queue_is_named(started, cli):
     cli("pause", "shop.db", "--queue", "default")
     assert "queue default paused" in cli("schedules", "shop.db")[1]
+
+
+def test_one_that_nobody_can_follow_is_told_and_hides_no_other(started, cli):
+    with started.nd.caller.use() as store:
+        break_ = "UPDATE nextdue_schedule SET plan = ? WHERE name = ?"
+        store.database.connection.execute(break_, ("{", "poll"))
+        store.database.connection.execute(break_, ('{"cron": "* * * * *", "tz": "Mars/Base"}', "nightly"))
+    code, out, _ = cli("schedules", "shop.db")
+    assert code == 0
+    assert "poll     poll     broken" in out
+    assert "broken: nightly: there is no time zone 'Mars/Base'" in out
+    assert {key: found["state"] for key, found in data(cli, "shop.db").items() if found["state"] == "broken"} == {
+        ("poll", "poll"): "broken",
+        ("nightly", "nightly"): "broken",
+    }
+    code, out, _ = cli("forecast", "shop.db")
+    assert code == 0
+    assert "export eu" in out
+    assert "Broken, so not among them: nightly, poll; `nextdue schedules` says why." in out
+    code, out, _ = cli("doctor", "shop.db")
+    assert "can't be followed: nightly, poll" in out
+    id = data(cli, "shop.db")["nightly", "nightly"]["id"]
+    code, out, _ = cli("why", "shop.db", str(id))
+    assert code == 0
+    assert "Nobody can follow it, so it doesn't run: there is no time zone 'Mars/Base'" in out
+    assert cli("schedules", "pause", "shop.db", "nightly")[0] == 0
+    code, _, err = cli("schedules", "resume", "shop.db", "nightly")
+    assert code == 2
+    assert "Mars/Base" in err
+    assert cli("schedules", "remove", "shop.db", "nightly")[0] == 0

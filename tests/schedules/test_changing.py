@@ -183,6 +183,10 @@ def lambda_named(name):
         (lambda nd: nd.cron("0 0 * * *", args=(1,))(lambda_named("w")), "takes"),
         (lambda nd: nd.schedule("0 0 * * *"), "a Cron or an Every"),
         (lambda nd: nd.on_demand(0)(lambda_named("w")), "from one second"),
+        (lambda nd: nd.on_demand(lambda_named("w")), "its period in brackets"),
+        (lambda nd: nd.every(lambda_named("w")), "a period must be a timedelta"),
+        (lambda nd: nd.schedules.put(lambda_named("w"), Every("1h")), "only a task can have schedules"),
+        (lambda nd: nd.schedules.pause(lambda_named("w")), "only a task can have schedules"),
         (lambda nd: nd.on_demand(60)(lambda_named("w")).using(key="k"), "runs on demand"),
         (lambda nd: nd.task(lambda_named("w")).using(key="@k"), "must not begin with @"),
     ],
@@ -202,3 +206,94 @@ def test_months_keep_their_day(app, box, seen):
 
     box.advance(timedelta(days=160))
     assert seen == [31, 31, 28, 31, 30]
+
+
+BROKEN = {
+    "no JSON": "{",
+    "no object": "null",
+    "nested too deep": "[" * 100_000,
+    "of a newer version": '{"moon": "full"}',
+    "a field of another kind": '{"period_ms": 1.5}',
+    "an expression that isn't one": '{"cron": "nope"}',
+    "a zone that isn't known here": '{"cron": "* * * * *", "tz": "Mars/Base"}',
+    "no period": '{"period_ms": 0}',
+    "a period beyond all time": '{"period_ms": 9000000000000000000}',
+    "an anchor beyond all time": '{"period_ms": 1000, "anchor_ms": -9000000000000000000}',
+    "months without a day": '{"months": 1}',
+    "a negative jitter": '{"period_ms": 1000, "jitter_ms": -1}',
+    "no runs": '{"period_ms": 1000, "count": 0}',
+}
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("plan", BROKEN.values(), ids=BROKEN)
+def test_a_plan_that_nobody_can_follow_holds_up_no_other(app, box, seen, plan, attempts):
+    """Written by hand, by a newer version or with zones that this machine lacks: it doesn't run, and all else does."""
+    nd = app()
+
+    @nd.task
+    def broken():
+        seen.append("broken")
+        raise RuntimeError
+
+    @nd.task
+    def sound():
+        seen.append("sound")
+
+    nd.schedules.put(broken, Every("1h"))
+    nd.schedules.put(sound, Every("1h"))
+    with nd.caller.use() as store:
+        connection = store.database.connection
+        connection.execute("UPDATE nextdue_schedule SET plan = ? WHERE name = 'broken'", (plan,))
+        connection.execute("UPDATE nextdue_task SET attempts = ? WHERE name = 'broken'", (attempts,))
+    box.advance("30m")
+    assert seen == ["sound"]
+    states = {view.name: view.state for view in nd.schedules.list()}
+    assert states == {"broken": "waiting", "sound": "waiting"}
+    nd.schedules.put(broken, Every("1h"))  # put anew it goes on
+    box.advance("1m")
+    assert seen[1:2] == ["broken"]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("slot", [9 * 10**18, -9 * 10**18, -62135596800001])
+def test_a_slot_beyond_all_time_holds_up_no_other(app, box, seen, slot, attempts):
+    nd = app()
+    for name in ("broken", "sound"):
+        nd.schedules.put(nd.task(name=name)(lambda name=name: seen.append(name)), Cron("* * * * *"))
+    with nd.caller.use() as store:
+        store.database.connection.execute(
+            "UPDATE nextdue_task SET scheduled_for = ?, attempts = ? WHERE name = 'broken'", (slot, attempts)
+        )
+    box.advance("2m")
+    assert seen == ["sound"] * 2
+    assert {view.state for view in nd.schedules.list()} == {"waiting"}
+
+
+@pytest.mark.parametrize("value", ["'x'", "9223372036854775807", "x'ff00'"])
+@pytest.mark.parametrize("column", ["plan", "fired", "missed", "missed_ever", "last"])
+def test_a_value_of_another_type_holds_up_no_other(app, box, seen, column, value):
+    nd = app()
+    for name in ("broken", "sound"):
+        nd.schedules.put(nd.task(name=name)(lambda name=name: seen.append(name)), Cron("* * * * *"))
+    with nd.caller.use() as store:
+        store.database.connection.execute(f"UPDATE nextdue_schedule SET {column} = {value} WHERE name = 'broken'")
+    box.advance("2m")
+    assert seen.count("sound") == 2
+    assert seen.count("broken") == (0 if column == "plan" else 2)
+    assert {view.state for view in nd.schedules.list()} == {"waiting"}
+
+
+def test_a_schedule_goes_on_when_its_zone_is_known_again(app, box, seen):
+    nd = app()
+    nd.schedules.put(nd.task(name="work")(lambda: seen.append(box.now - NOON)), Cron("0 * * * *"))
+    with nd.caller.use() as store:
+        change = "UPDATE nextdue_schedule SET plan = replace(plan, ?, ?)"
+        store.database.connection.execute(change, ("UTC", "Mars/Base"))
+        box.advance("90m")
+        assert seen == []
+        (view,) = nd.schedules.list()
+        assert "there is no time zone 'Mars/Base'" in view.message
+        store.database.connection.execute(change, ("Mars/Base", "UTC"))
+    box.advance("1m")
+    assert len(seen) == 1

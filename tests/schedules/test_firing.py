@@ -392,3 +392,21 @@ def test_run_now_is_an_occurrence_more(app, box, seen):
     box.drain()
     box.advance("1h")
     assert seen == [timedelta(0), H]
+
+
+def test_what_once_failed_is_no_news_after_a_success(app, box, seen):
+    nd = app()
+
+    @nd.cron("0 * * * *", retry=Retry(base=1, cap=1, jitter=0))
+    def sync():
+        seen.append("run")
+        if len(seen) == 1:
+            raise RuntimeError("down")
+
+    box.advance("59m")
+    box.advance("60s")
+    (view,) = nd.schedules.list()
+    assert (seen, view.reason) == (["run"], "RuntimeError")
+    box.advance("1m")
+    (view,) = nd.schedules.list()
+    assert (seen, view.reason, view.message) == (["run", "run"], None, None)

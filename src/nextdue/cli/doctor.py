@@ -238,20 +238,23 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
 def _schedules(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
     now, views = store.now_ms(), stored.listed(store)
     known = None if app is None else {name for t in app.tasks.values() for name in (t.name, *t.options.aliases)}
-    orphans = [schedules.label(view) for view in views if view.orphaned is not None]
+    orphans = [view.label for view in views if view.orphaned is not None]
     if orphans:
         todo = "declare them again, or forget them: nextdue schedules remove NAME KEY"
         yield Finding("warn", "schedules", f"declared by no code any more, and held: {_named(orphans)}", todo)
     living = [view for view in views if view.state in ("waiting", "running")]
-    strange = [schedules.label(view) for view in living if known is not None and view.name not in known]
+    strange = [view.label for view in living if known is not None and view.name not in known]
     if strange:
         text = f"of tasks that the application doesn't declare: {_named(strange)}"
         yield Finding("warn", "schedules", text, "declare the tasks, or nextdue schedules remove NAME KEY")
     late = [v for v in living if v.state == "waiting" and v.due is not None and now - v.due > LATE_MS]
     if late:
-        text = f"overdue, and started by nobody: {_named([schedules.label(view) for view in late])}"
+        text = f"overdue, and started by nobody: {_named([view.label for view in late])}"
         yield Finding("warn", "schedules", text, "start a worker that knows their tasks, or end a pause of them")
-    if not (orphans or strange or late):
+    broken = [view.label for view in living if schedules.trouble(view.plan) is not None]
+    if broken:
+        yield Finding("warn", "schedules", f"can't be followed: {_named(broken)}", "nextdue schedules says why")
+    if not (orphans or strange or late or broken):
         yield Finding("ok", "schedules", f"{render.counted(len(living), 'schedule')} in force")
 
 

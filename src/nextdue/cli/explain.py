@@ -37,10 +37,12 @@ def explain(args: argparse.Namespace) -> int:
         print(fill(rule, _WIDTH))
     print()
     rows = [(_local(cron, ms), f"{from_ms(ms):%Y-%m-%d %H:%M:%S}", _note(cron, ms) or "") for ms in following]
-    if rows:
-        render.table((cron.tz, "UTC", ""), rows)
-    else:
+    if not rows:
         print("No further occurrence.")
+    elif cron.tz == "UTC":  # not the same twice
+        render.table(("UTC",), [row[:1] for row in rows])
+    else:
+        render.table((cron.tz, "UTC", ""), rows)
     for night in nights:
         print()
         print(fill(f"{night['says']}: {night['then']}", _WIDTH))

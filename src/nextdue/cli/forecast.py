@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from nextdue import schedule
 from nextdue.cli import render, target, timeline
 from nextdue.cli.rules import besides, in_short, near
-from nextdue.cli.schedules import Line, label, look
+from nextdue.cli.schedules import Line, look
 from nextdue.cli.times import local_zone, relative, shown, utc
 from nextdue.clock import from_ms, to_ms
 from nextdue.errors import BadTime, StoreMissing
@@ -74,10 +74,13 @@ def forecast(args: argparse.Namespace) -> int:
         _table(found, now, tz)
     for change in changes[:CHANGES]:
         print(_told(change, now, tz))
-    said = [label(line.view) for line in resting] + [f"{name} ({count})" for name, count in paused.items()]
+    said = [line.view.label for line in resting] + [f"{name} ({count})" for name, count in paused.items()]
     if said:
         more = f" and {len(said) - 10} more" if len(said) > 10 else ""
         print(f"Paused, so not among them: {render.clean(', '.join(said[:10]), 300)}{more}.")
+    broken = [line.view.label for line in lines if line.trouble is not None]
+    if broken:
+        print(f"Broken, so not among them: {render.clean(', '.join(broken), 300)}; `nextdue schedules` says why.")
     if found:
         print()
         rows = [(_label(coming), _columns(coming, scale, now)) for coming in found[:DRAWN]]
@@ -90,7 +93,7 @@ def forecast(args: argparse.Namespace) -> int:
 
 def _of_schedule(line: Line, now: int, until: int) -> Coming | None:
     view, plan = line.view, line.view.plan
-    if line.state not in ("waiting", "running", "new") or line.kept is not None:
+    if line.state not in ("waiting", "running", "new") or line.kept is not None or line.trouble is not None:
         return None
     end = until if plan.ending_ms is None else min(until, plan.ending_ms)
     left = None if plan.count is None else plan.count - view.fired - (line.state == "running")
@@ -194,7 +197,8 @@ def _columns(coming: Coming, scale: timeline.Scale, now: int) -> list[int]:
 
 def _changes(lines: Iterable[Line], here: str | None, now: int, until: int) -> list[Change]:
     """When clocks are changed in the zones of these schedules and in the one that is shown."""
-    names = {line.view.plan.tz for line in lines if line.view.plan.tz} | ({here} if here else set())
+    names = {line.view.plan.tz for line in lines if line.view.plan.tz and line.trouble is None}
+    names |= {here} if here else set()
     found: list[Change] = []
     for name in names:
         tz, at = zone(name), now // 1000

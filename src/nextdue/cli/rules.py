@@ -20,7 +20,9 @@ def in_short(plan: Plan) -> str:
         return f"{plan.cron} {plan.tz}"
     if plan.months is not None:
         return f"every {'month' if plan.months == 1 else f'{plan.months} months'} {plan.tz}"
-    return f"every {span(plan.period_ms or 0)}" + (" after its end" if from_end(plan) else "")
+    if plan.period_ms is None:
+        return "a plan that can't be read"
+    return f"every {span(plan.period_ms)}" + (" after its end" if from_end(plan) else "")
 
 
 def besides(plan: Plan) -> list[str]:

@@ -12,7 +12,7 @@ from nextdue import schedule
 from nextdue.cli import render, target
 from nextdue.cli.rules import besides, in_short, near
 from nextdue.cli.target import VARIABLE, Target
-from nextdue.cli.times import relative, shown, utc
+from nextdue.cli.times import relative, shown, utc, zone
 from nextdue.clock import span
 from nextdue.errors import BadDefinition, StoreMissing, UnknownTask
 from nextdue.records import Declared, TaskView
@@ -27,6 +27,8 @@ from nextdue.sqlite.store import SqliteStore
 VERBS = ("pause", "resume", "remove")
 NEW = "new"
 """The state of a schedule that the code declares and no worker has put into the file."""
+BROKEN = "broken"
+"""The state of one that waits and that nobody can follow: its plan can't be read, or its zone isn't known here."""
 
 
 class Line(NamedTuple):
@@ -34,13 +36,15 @@ class Line(NamedTuple):
 
     view: ScheduleView
     state: str
-    """running, waiting, paused, orphaned, ended or new."""
+    """running, waiting, paused, orphaned, ended, broken or new."""
     next: int | None
     """When the next occurrence that isn't begun is due."""
     kept: str | None
     """The pause of its queue or its name, if there is one."""
     code: Standing | None = None
     """How the file stands to the code of the application; None: there is none, or the schedule isn't of its code."""
+    trouble: str | None = None
+    """Why nobody can follow it."""
 
 
 def schedules(args: argparse.Namespace) -> int:
@@ -78,9 +82,25 @@ def look(where: Target) -> tuple[int, list[Line]]:
     code = {(one.name, one.key): one for one, _ in declared}
     known = {(view.name, schedule.MARK + view.key): view for view in views}
     stand = {at: stored.standing(code.get(at), view, loaded) if where.app else None for at, view in known.items()}
-    lines = [Line(view, view.state, upcoming(view, now), _kept(view, resting), stand[at]) for at, view in known.items()]
+    lines = [_line(view, now, _kept(view, resting), stand[at]) for at, view in known.items()]
     lines += [_new(one, plan, now) for one, plan in declared if (one.name, one.key) not in known]
     return now, sorted(lines, key=lambda line: (line.view.name, line.view.key))
+
+
+def _line(view: ScheduleView, now: int, kept: str | None, code: Standing | None) -> Line:
+    why = trouble(view.plan)
+    if why is None:
+        return Line(view, view.state, upcoming(view, now), kept, code)
+    return Line(view, BROKEN if view.state == "waiting" else view.state, None, kept, code, why)
+
+
+def trouble(plan: Plan) -> str | None:
+    """Why nobody here can follow this plan, if so."""
+    try:
+        schedule.rule_of(plan)
+    except BadDefinition as exc:
+        return str(exc)
+    return None
 
 
 def upcoming(view: ScheduleView, now: int) -> int | None:
@@ -114,7 +134,7 @@ def _show(lines: Sequence[Line], now: int) -> None:
     """Two lines each, within 80 columns: what is to come, and below it the rule and what has been."""
     compared = any(line.code == "changed" or _leaves(line) for line in lines)
     name, key = (14, 12) if compared else (18, 16)
-    rows = [("TASK", "KEY", "STATE", "CODE", "NEXT")]
+    rows = [("TASK", "KEY", "STATE", "CODE", f"NEXT ({zone()})")]
     for one in lines:
         names = render.clean(one.view.name, name), render.clean(one.view.key, key)
         rows.append((*names, one.state, one.code or "-", _next(one, now)))
@@ -132,6 +152,10 @@ def _show(lines: Sequence[Line], now: int) -> None:
         print("gone: from the code; the next start of a worker holds it, as orphaned.")
     if any(line.state == "orphaned" for line in lines):
         print("orphaned: its code declares it no more, and it doesn't run; `nextdue schedules remove` forgets it.")
+    for line in lines:
+        if line.trouble is not None:
+            why = render.clean(f"{line.view.label}: {line.trouble}", 500)
+            print(f"broken: {why}; put it anew, or `{command('remove', line.view.name, line.view.key)}` forgets it.")
 
 
 def _leaves(line: Line) -> bool:
@@ -142,7 +166,7 @@ def _leaves(line: Line) -> bool:
 def _next(line: Line, now: int) -> str:
     view = line.view
     if line.next is None:
-        if line.state == "running" and schedule.from_end(view.plan):
+        if line.state == "running" and schedule.from_end(view.plan) and line.trouble is None:
             return f"{span(view.plan.period_ms or 0)} after its end"
         return "-"
     if line.state == NEW and line.next <= now:
@@ -187,6 +211,7 @@ def _data(line: Line, now: int) -> dict[str, Any]:
         "missed": view.missed,
         "missed_ever": view.missed_ever,
         "kept_by": line.kept,
+        "trouble": line.trouble,
         "source": view.source,
         "id": view.id,
         "args": render.parsed(view.args or "[]"),
@@ -222,7 +247,7 @@ def _change(verb: str, words: list[str]) -> int:
         store.close()
     if done:
         ring(where.path)
-    named = f"schedule {render.clean(label(view))}"
+    named = f"schedule {render.clean(view.label)}"
     print(f"{named} {_said(verb, view) if done else _instead(verb, view)}")
     return 0 if done else 1
 
@@ -257,11 +282,6 @@ def _one(where: Target, store: SqliteStore, name: str, key: str | None) -> Sched
     if wanted not in keys:
         raise UnknownTask(f"task {name} has no schedule with the key {wanted!r}; {target.near(wanted, keys)}")
     return keys[wanted]
-
-
-def label(view: ScheduleView) -> str:
-    """Its task, and its key if that is another word."""
-    return view.name if view.key == view.name else f"{view.name} {view.key}"
 
 
 def command(verb: str, name: str, key: str) -> str:

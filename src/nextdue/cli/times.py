@@ -4,7 +4,7 @@ import os
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
 
-from nextdue.clock import from_ms, span, utc_text
+from nextdue.clock import MAX_MS, from_ms, span, utc_text
 from nextdue.errors import BadTime
 
 _DAY_MS, _YEAR_MS = 84_600_000, 300 * 86_400_000
@@ -14,20 +14,25 @@ _DAY_MS, _YEAR_MS = 84_600_000, 300 * 86_400_000
 def shown(ms: int | None) -> str:
     """An instant in local time and UTC.
 
-    >>> shown(None)
-    '-'
+    >>> shown(None), shown(9 * 10**18)
+    ('-', '9999-12-31 23:59:59 UTC')
     """
     if ms is None:
         return "-"
-    utc, local = from_ms(ms), _local(ms)
+    utc, local = _utc(ms), _local(ms)
     if not local.utcoffset():
         return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     form = "%H:%M:%S" if local.date() == utc.date() else "%Y-%m-%d %H:%M:%S"
     return f"{local:%Y-%m-%d %H:%M:%S %Z} ({utc.strftime(form)} UTC)"
 
 
+def _utc(ms: int) -> datetime:
+    """What was written by hand may lie beyond the calendar; looking at it must not fail."""
+    return from_ms(min(max(ms, 0), MAX_MS))
+
+
 def _local(ms: int) -> datetime:
-    utc = from_ms(ms)
+    utc = _utc(ms)
     try:
         return utc.astimezone()
     except (OverflowError, ValueError, OSError):  # the last day of year 9999 in a zone ahead of UTC
@@ -152,4 +157,4 @@ def _wall(at: datetime) -> str:
 
 def utc(ms: int | None) -> str | None:
     """An instant for a program: ISO 8601 in UTC."""
-    return None if ms is None else utc_text(ms)
+    return None if ms is None else utc_text(min(max(ms, 0), MAX_MS))

@@ -83,6 +83,9 @@ def _schedule(found: ScheduleView, view: TaskView, now: int) -> list[str]:
         said.append(f"Its last occurrence was that of {shown(found.last)}, {relative(found.last, now)}.")
     if found.missed:
         said.append(f"Since then {render.counted(found.missed, 'occurrence')} were missed.")
+    broken = schedules.trouble(found.plan)
+    if broken is not None:
+        said.append(f"Nobody can follow it, so it doesn't run: {render.clean(broken)}.")
     return said
 
 

@@ -110,6 +110,23 @@ WHERE typeof(priority) <> 'integer' OR priority NOT BETWEEN -100 AND 100 OR alon
   OR length(name) NOT BETWEEN 1 AND 200 OR length(queue) NOT BETWEEN 1 AND 200
 LIMIT :limit
 
+-- :name check_schedules
+SELECT 'schedule ' || quote(name) || ' ' || quote(substr(key, 2)) || ': ' || substr(wrong, 3) FROM (
+  SELECT g.name AS name, g.key AS key,
+    CASE WHEN substr(g.key, 1, 1) <> '@' THEN '; its key is no schedule''s' ELSE '' END ||
+    CASE WHEN NOT EXISTS (SELECT 1 FROM nextdue_task t WHERE t.name = g.name AND t.key = g.key)
+      THEN '; it has no row, so it never runs: put it anew, or remove it' ELSE '' END ||
+    CASE WHEN typeof(g.plan) <> 'text' THEN '; its plan is no text'
+      WHEN NOT json_valid(g.plan) THEN '; its plan isn''t JSON'
+      WHEN json_type(g.plan) <> 'object' THEN '; its plan is no JSON object' ELSE '' END ||
+    CASE WHEN typeof(g.fired) <> 'integer' OR g.fired < 0 THEN '; fired ' || quote(g.fired) ELSE '' END ||
+    CASE WHEN typeof(g.missed) <> 'integer' OR g.missed < 0 THEN '; missed ' || quote(g.missed) ELSE '' END ||
+    CASE WHEN typeof(g.missed_ever) <> 'integer' OR g.missed_ever < 0 THEN '; missed_ever ' || quote(g.missed_ever) ELSE '' END ||
+    CASE WHEN typeof(g.last) NOT IN ('integer', 'null') OR g.last NOT BETWEEN 0 AND {max}
+      THEN '; its last slot is no instant: ' || quote(g.last) ELSE '' END AS wrong
+  FROM nextdue_schedule g
+) WHERE wrong <> '' LIMIT :limit
+
 -- :name check_runs
 SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
   SELECT r.id AS id,

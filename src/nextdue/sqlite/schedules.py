@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from nextdue import schedule
+from nextdue.errors import BadDefinition
 from nextdue.records import Declared
 from nextdue.schedule import Plan
 from nextdue.sqlite.database import Database
@@ -26,6 +27,7 @@ class ScheduleView(NamedTuple):
     key: str
     """Its own, as it was declared."""
     plan: Plan
+    """schedule.UNREADABLE if it can't be read."""
     source: str | None
     """The module that declares it; None: made at run time."""
     fired: int
@@ -66,9 +68,14 @@ class ScheduleView(NamedTuple):
             return "paused"
         return "waiting" if self.rest is None or self.rest == "blocked" else "ended"
 
+    @property
+    def label(self) -> str:
+        """Its task, and its key if that is another word."""
+        return self.name if self.key == self.name else f"{self.name} {self.key}"
+
 
 class Changes(NamedTuple):
-    """What declaring did to a file: the keys of what is new or another one now, and of what is orphaned."""
+    """What declaring did to a file: the keys of what is new or another one now, and the labels of what is orphaned."""
 
     changed: list[str]
     orphaned: list[str]
@@ -99,7 +106,7 @@ def declare(
     ]
     for view in orphans:
         _change(store, "orphan", view.name, view.key)
-    return Changes([one.key.removeprefix(schedule.MARK) for one in changed], [view.key for view in orphans])
+    return Changes([one.key.removeprefix(schedule.MARK) for one in changed], [view.label for view in orphans])
 
 
 def standing(one: Declared | None, view: ScheduleView | None, loaded: Callable[[str], bool]) -> Standing | None:
@@ -172,7 +179,11 @@ def _placed(one: Declared, plan: Plan, now: int, random: Callable[[], float]) ->
 
 def _view(row: Any) -> ScheduleView:
     name, key, plan, *rest = row
-    view = ScheduleView(name, key.removeprefix(schedule.MARK), schedule.read(plan), *rest)
+    try:
+        read = schedule.read(plan)
+    except BadDefinition:  # one that can't be read must not hide the others, nor keep a worker from starting
+        read = schedule.UNREADABLE
+    view = ScheduleView(name, key.removeprefix(schedule.MARK), read, *rest)
     return view._replace(running=bool(view.running))
 
 

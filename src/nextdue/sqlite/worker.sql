@@ -150,7 +150,9 @@ BEGIN
     grp = CASE WHEN s.again IS NULL OR (s.scheduled AND again_due IS NULL) THEN nextdue_task.grp ELSE again_grp END,
     again_args = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_args END,
     again_due = CASE WHEN s.again IS NULL AND s.outcome = 'released' THEN again_due END,
-    reason = coalesce(s.reason, nextdue_task.reason), message = coalesce(s.message, nextdue_task.message),
+    -- Of what goes on after a success, an older failure is no news.
+    reason = CASE WHEN s.again IS NULL OR s.outcome <> 'done' THEN coalesce(s.reason, nextdue_task.reason) END,
+    message = CASE WHEN s.again IS NULL OR s.outcome <> 'done' THEN coalesce(s.message, nextdue_task.message) END,
     gone_at = CASE WHEN s.again IS NULL AND s.rest IN ('done', 'cancelled') THEN min({now} + coalesce(remember, 0), {max}) END
   FROM nextdue_settled s WHERE nextdue_task.id = s.id AND NOT s.forget;
   -- A schedule that was paused, or whose code is gone, waits from now on; one that became another while it ran may be over.
@@ -392,10 +394,10 @@ SELECT (SELECT now FROM nextdue_now),
 -- :name stops
 SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held}
 
--- Which of the claimed rows are a schedule's, with what is known of it.
+-- Which of the claimed rows are a schedule's, with what is known of it. What was written by hand may be of another type.
 -- :name occurrences
 SELECT json_group_object(t.id, json_array(
-  g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
+  iif(typeof(g.plan) = 'text', g.plan, ''), CAST(g.fired AS INTEGER), CAST(g.missed AS INTEGER), max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
   coalesce((
     SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
     FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)))
