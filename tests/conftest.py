@@ -5,7 +5,6 @@ are new examples each time; in CI the same ones, so that what landed yesterday p
 """
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,28 +12,32 @@ from hypothesis import settings
 settings.register_profile("nextdue", deadline=None, max_examples=100, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("nextdue")
 
-HERE = Path(__file__).parent
 ALONE = (
-    "process/",
-    "demo/",
-    "cli/test_worker.py",
-    "contract/test_executor_laws.py",
-    "contract/test_executor_loop.py",
-    "contract/test_process_executor.py",
-    "contract/test_process_finding.py",
-    "docs/test_examples.py",
+    "tests/process/",
+    "tests/demo/",
+    "tests/cli/test_worker.py",
+    "tests/contract/test_executor_laws.py",
+    "tests/contract/test_executor_loop.py",
+    "tests/contract/test_process_executor.py",
+    "tests/contract/test_process_finding.py",
+    "tests/docs/test_examples.py",
 )
-"""What measures real time, counts what an idle process uses, or waits for real processes."""
+"""Where real time is measured, or what an idle process uses, or a wait for a real process is short."""
 BESIDE = (
-    "process/test_gone.py",
-    "process/test_herd.py",
-    "process/test_restore.py",
+    "tests/process/test_backup.py::test_each_holds_what_was_acknowledged_before_it_began",
+    "tests/process/test_backup.py::test_one_that_is_killed_leaves_nothing_under_the_name",
+    "tests/process/test_deploys.py",
+    "tests/process/test_finish.py::test_killed_at_each_statement_it_is_all_or_nothing",
+    "tests/process/test_gone.py",
+    "tests/process/test_herd.py",
+    "tests/process/test_restore.py",
+    "tests/process/test_scale.py::test_a_long_reader_lets_the_wal_grow_and_its_end_shrinks_it",
+    "tests/process/test_scale.py::test_a_worker_does_not_grow",
 )
-"""Those among them that wait for what happens, however long it takes, and measure nothing."""
+"""The long ones there that wait for what happens, as long as it takes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        where = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
-        if where.startswith(ALONE) and where not in BESIDE:
+        if item.nodeid.startswith(ALONE) and not item.nodeid.startswith(BESIDE):
             item.add_marker(pytest.mark.alone)
