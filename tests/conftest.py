@@ -22,22 +22,13 @@ ALONE = (
     "tests/contract/test_process_finding.py",
     "tests/docs/test_examples.py",
 )
-"""Where real time is measured, or what an idle process uses, or a wait for a real process is short."""
-BESIDE = (
-    "tests/process/test_backup.py::test_each_holds_what_was_acknowledged_before_it_began",
-    "tests/process/test_backup.py::test_one_that_is_killed_leaves_nothing_under_the_name",
-    "tests/process/test_deploys.py",
-    "tests/process/test_finish.py::test_killed_at_each_statement_it_is_all_or_nothing",
-    "tests/process/test_gone.py",
-    "tests/process/test_herd.py",
-    "tests/process/test_restore.py",
-    "tests/process/test_scale.py::test_a_long_reader_lets_the_wal_grow_and_its_end_shrinks_it",
-    "tests/process/test_scale.py::test_a_worker_does_not_grow",
-)
-"""The long ones there that wait for what happens, as long as it takes."""
+"""Where real time is measured, or what an idle process uses, or a wait for a real process is short.
+
+Those there that wait for what happens, as long as it takes, have the mark `beside`.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(ALONE) and not item.nodeid.startswith(BESIDE):
+        if item.nodeid.startswith(ALONE) and item.get_closest_marker("beside") is None:
             item.add_marker(pytest.mark.alone)

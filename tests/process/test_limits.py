@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Collection
 
+import pytest
+
 from tests.process.harness import Place, until
 
 
@@ -28,6 +30,7 @@ def most_at_once(notes: list[str], killed: Collection[int] = ()) -> dict[str, in
     return most
 
 
+@pytest.mark.beside
 def test_a_limit_holds_in_all_workers_and_through_their_deaths(place: Place) -> None:
     """Law 3: no slot is lost or doubled by kill -9, and none of those set aside is forgotten."""
     place.script("""
@@ -52,6 +55,7 @@ def work(ctx: Context, n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_groups_are_counted_by_themselves(place: Place) -> None:
     place.script("""
 @nd.task(limit=1)
