@@ -7,7 +7,7 @@ PIP_INSTALL := -m pip install --quiet --constraint constraints.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# The tests and the bench measure time: nothing may run beside them, whatever -j says.
+# The bench and some of the tests measure time: nothing may run beside them, whatever -j says.
 .NOTPARALLEL:
 .PHONY: help venv demo test bench lint types layers wheel check clean
 
@@ -20,7 +20,10 @@ demo: $(READY)  ## the main job on real input, with a worker killed three times
 	@$(BIN)/nextdue demo
 
 test: $(READY)  ## the test suite
-	@$(BIN)/python -m pytest
+	@echo "tests that may run beside each other"
+	@$(BIN)/python -m pytest -m "not alone" --numprocesses auto --maxprocesses 4 --dist worksteal
+	@echo "tests that measure real time, one after the other"
+	@$(BIN)/python -m pytest -m alone
 
 bench: $(READY)  ## the figures, each beside its raw probe
 	@$(BIN)/python -m bench

@@ -58,6 +58,7 @@ def grow(place, rows=150_000):
         )
 
 
+@pytest.mark.beside
 def test_each_holds_what_was_acknowledged_before_it_began(place):
     """F058: 20 backups while another process puts 500 tasks a second."""
     place.script(WRITER)
@@ -95,6 +96,7 @@ def test_a_big_file_is_copied_beside_a_busy_writer_without_beginning_anew(place)
     assert {f"[{n}]" for n in range(before)} <= content(place.folder / "backup.db")
 
 
+@pytest.mark.beside
 def test_one_that_is_killed_leaves_nothing_under_the_name(place):
     place.script(WRITER)
     grow(place)

@@ -31,6 +31,7 @@ def begun(place: Place, times: int = 1) -> list[int]:
     return [int(line.split()[2]) for line in place.notes() if line.startswith("begin")]
 
 
+@pytest.mark.beside
 def test_children_are_replaced_after_so_many_tasks(place: Place) -> None:
     """`tasks_per_process` in a program and on the command line; what is no number is refused where it is written."""
     place.script("@nd.task(run_in='process')\ndef which(n: int) -> None:\n    note('pid', os.getpid())\n")
@@ -189,6 +190,7 @@ def test_a_service_s_children_hold_its_lock(place: Place) -> None:
 # the child dies
 
 
+@pytest.mark.beside
 def test_a_task_that_kills_its_process_is_tried_and_then_dead(place: Place) -> None:
     """F037, F082: os._exit, a segfault and SIGKILL in the task: three claims, dead, nobody else is touched."""
     place.script(

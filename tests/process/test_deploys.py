@@ -183,6 +183,8 @@ def test_results_across_a_deploy(place: Place) -> None:
     assert place.does("import wider; print(repr(wider.total.enqueue('monday').result(10)))") == "5.0"
     said = place.does("""
 import other
+
+pytestmark = pytest.mark.beside
 try:
     other.total.enqueue("monday").result(10)
 except other.ResultNotKept as error:

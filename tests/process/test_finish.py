@@ -47,6 +47,7 @@ def hang(place: Place, stage: str) -> None:
     (place.folder / "hang").write_text(stage)
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("stage", ["before", "inside", "after"])
 def test_killed_at_any_moment_the_rows_are_there_once(stage: str, place: Place) -> None:
     """Law 14, F034, F037, F039: the order, its mail and the completion are one commit, or none of them is."""
@@ -261,6 +262,7 @@ def forks():
     place.checked()
 
 
+@pytest.mark.beside
 def test_killed_at_each_statement_it_is_all_or_nothing(place: Place) -> None:
     """Law 14, F034: from the check of the claim to the last purge, and the commit at the end."""
     place.script(

@@ -197,6 +197,8 @@ if {touch}:
     subprocess.run(["sqlite3", str(place.db), "select count(*) from sqlite_master"], check=True, capture_output=True)
     killed = place.python("""
 import os, shop
+
+pytestmark = pytest.mark.beside
 shop.work.using(delay=3600).enqueue_many([(n,) for n in range(50)])
 shop.note("killed")
 os.kill(os.getpid(), 9)

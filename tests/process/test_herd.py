@@ -14,6 +14,8 @@ from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.statements import load
 
+pytestmark = pytest.mark.beside
+
 NOW = 1_796_126_400_000
 HOUR = 3_600_000
 TEN_MINUTES = 600_000

@@ -5,6 +5,8 @@ import sys
 import time
 from collections import Counter
 
+import pytest
+
 from tests.process.harness import Place, Program, until
 
 
@@ -66,6 +68,7 @@ def work(n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_exit_inside_a_task_is_a_crash_and_not_an_end(place: Place) -> None:
     """F037: os._exit(1) in a task."""
     place.script("""
@@ -87,6 +90,7 @@ def leaves_once(n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_task_that_kills_its_worker_is_started_three_times_and_harms_nobody(place: Place) -> None:
     """F082, F037: the third start is alone; then it is dead, and its neighbours, crashed beside it, are all done."""
     place.script("""

@@ -5,6 +5,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.process.harness import Place, until
 
 PRELUDE = """
@@ -204,6 +206,7 @@ def plain(n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_coroutine_that_kills_its_worker_is_tried_alone(place: Place) -> None:
     """F082, law 8: os._exit in a coroutine; its neighbours in the same loop are done, it is dead, alone to blame."""
     place.script(
@@ -229,6 +232,7 @@ async def good(n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_base_exceptions_of_coroutines_are_failures_of_their_task(place: Place) -> None:
     """F076: each one is a counted, recorded failure; worker, loop and other tasks go on."""
     place.script(
@@ -264,6 +268,7 @@ shop.good.enqueue_many([(n,) for n in range(6)])
     place.checked()
 
 
+@pytest.mark.beside
 def test_threads_and_coroutines_side_by_side(place: Place) -> None:
     """A blocked loop doesn't stop the threads, and threads at work don't stop the loop; one name each, one worker."""
     place.script(
@@ -298,6 +303,7 @@ async def rude(n: int) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_worker_without_coroutines_loads_no_event_loop(place: Place) -> None:
     """No asyncio where no coroutine is declared; no thread for it until the first one is claimed."""
     body = """

@@ -14,6 +14,8 @@ from nextdue.sqlite.database import Database
 from nextdue.sqlite.restore import held
 from tests.process.harness import until
 
+pytestmark = pytest.mark.beside
+
 SHOP = """
 @nd.task(keep_result=True)
 def receipt(order: int) -> int:

@@ -59,6 +59,7 @@ def drained(place, count: int) -> None:
     until(lambda: not place.one("SELECT count(*) FROM nextdue_task WHERE due < ?", tomorrow), 60)
 
 
+@pytest.mark.beside
 def test_a_long_reader_lets_the_wal_grow_and_its_end_shrinks_it(shop):
     """F059: 500 commits a second beside a snapshot that stays; afterwards 4 MB again."""
     wal = shop.db.with_name("shop.db-wal")
@@ -102,6 +103,7 @@ def test_tasks_to_come_cost_a_worker_nothing(shop):
     worker.kill()
 
 
+@pytest.mark.beside
 def test_a_worker_does_not_grow(shop):
     """F128: memory is flat over many tasks."""
     worker = shop.worker()
@@ -113,6 +115,7 @@ def test_a_worker_does_not_grow(shop):
     worker.kill()
 
 
+@pytest.mark.beside
 def test_what_is_over_is_purged_under_load_and_nothing_else(shop):
     """F121: each settled task takes at most two with it, and the claim doesn't see them."""
     fill(
@@ -131,6 +134,7 @@ def test_what_is_over_is_purged_under_load_and_nothing_else(shop):
     shop.checked()
 
 
+@pytest.mark.beside
 def test_the_history_is_purged_under_load(shop):
     """F121: by the bounds that the application states, two lines for each that comes."""
     shop.script(SHOP.replace("@nd.task", "nd = Nextdue(HERE / 'shop.db', keep_runs=1_000)\n\n@nd.task", 1))
@@ -148,6 +152,7 @@ def test_the_history_is_purged_under_load(shop):
     worker.kill()
 
 
+@pytest.mark.beside
 def test_the_file_is_used_again_and_vacuum_is_only_waited_for(shop):
     """F065: what was run and purged leaves room for the next; VACUUM beside a worker repeats no task."""
     shop.script(SHOP.replace("@nd.task", "nd = Nextdue(HERE / 'shop.db', keep_runs=1_000)\n\n@nd.task", 1))

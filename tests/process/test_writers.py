@@ -7,6 +7,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.process.harness import Place, until
 
 SHOP = """
@@ -101,6 +103,7 @@ if __name__ == "__main__":
     place.checked()
 
 
+@pytest.mark.beside
 def test_two_workers_never_share_a_row(place: Place) -> None:
     """F045, F047, law 4: two processes drain 5,000 rows: each is run once and settled once."""
     place.script("""

@@ -198,7 +198,7 @@ def test_a_failing_period_is_never_longer_than_itself(app, box, seen):
     assert seen == [(0, 1), (10, 2), (30, 3), (60, 1), (70, 2), (90, 3), (120, 1)]
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), KeyError("x"), SystemExit(1)])
+@pytest.mark.parametrize("error", [ValueError, KeyError, SystemExit])
 def test_a_schedule_never_ends_by_failing(app, box, seen, error):
     """A daily task that fails for ever is still tried on day 400, and each dead occurrence is in the history."""
     nd = app()
@@ -206,7 +206,7 @@ def test_a_schedule_never_ends_by_failing(app, box, seen, error):
     @nd.cron("0 13 * * *", retry=Retry(base=60, limit=2, give_up=(KeyError,)))
     def daily(ctx):
         seen.append(ctx.scheduled_for.date())
-        raise error
+        raise error("no")  # a new one each time, or its traceback would grow from day to day
 
     box.advance(timedelta(days=400))
     assert only(nd).fired == 400

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import pytest
+
 from nextdue import schedule
 from nextdue.clock import to_ms
 from nextdue.records import Declared, Ending
@@ -99,6 +101,7 @@ def live(clock, workers):
         wakes[which] = clock.now() + wait
 
 
+@pytest.mark.timeout(600)
 def test_a_year_of_200_schedules_in_20_zones_is_what_the_oracle_says(tmp_path):
     clock, path = FakeClock(START - 1), tmp_path / "year.db"
     ran: defaultdict[str, list[int]] = defaultdict(list)

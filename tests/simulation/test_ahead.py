@@ -4,12 +4,13 @@ import pytest
 
 from nextdue import due, worker
 from nextdue.records import Put, Serving, TickRequest
+from nextdue.sqlite import care
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
 from nextdue.worker import Worker
-from tests.contract.places import listed
 from tests.simulation.crew import options
 from tests.simulation.executor import Job, SimExecutor
+from tests.simulation.faults import Trap
 
 BACKLOG = 300
 LONG_MS = 3_000
@@ -28,14 +29,17 @@ class Busy:
         self.worker = Worker(store, self.executor, options(("mail", "shard")), slots={"thread": 4}, random=lambda: 0.0)
 
     def _open(self, folder):
-        return SqliteStore(folder / "shop.db", now=self.clock.now, monotonic_ms=self.clock.monotonic_ms)
+        store = SqliteStore(folder / "shop.db", now=self.clock.now, monotonic_ms=self.clock.monotonic_ms)
+        Trap(store)  # never armed: it only spares the waits for the disk
+        return store
 
     def _broken(self, what):
         raise AssertionError(what)
 
     def more(self):
         """Fill up what waits. Of different lengths, or all slots would be free at one moment by chance."""
-        first, missing = len(self.jobs), BACKLOG - len(listed(self.store, BACKLOG, name="mail", state="waiting"))
+        waiting = care.listed(self.store, care.Chosen(name="mail", state="waiting"), limit=BACKLOG)
+        first, missing = len(self.jobs), BACKLOG - len(waiting)
         for number in range(first, first + missing):
             self.jobs[number] = Job(number, "mail", "default", ["done"], 2 + number % 3)
         calls = str([[number] for number in range(first, first + missing)])

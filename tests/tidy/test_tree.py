@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ALONE
 from tests.tidy import checks
 
 TOP = Path(__file__).parents[2]
@@ -33,6 +34,12 @@ def test_the_readme_tells_the_two_commands():
 
 def test_the_statements_are_where_the_check_looks():
     assert "-- :name " in (TOP / PAGE).read_text("utf-8")
+
+
+@pytest.mark.parametrize("start", ALONE)
+def test_what_runs_alone_is_there(start):
+    path = TOP / start
+    assert path.is_dir() if start.endswith("/") else list(path.parent.glob(f"{path.name}*"))
 
 
 PLANTED = [
