@@ -1,9 +1,11 @@
 """Schedules under a clock that somebody sets, and on a machine that sleeps."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
+from nextdue import Snooze
 from tests.schedules.conftest import NOON
 
 H, M = timedelta(hours=1), timedelta(minutes=1)
@@ -53,3 +55,56 @@ def test_f003_each_minute_of_a_repeated_hour_has_its_run(app, box, seen):
     nd.cron("* * * * *", tz="Europe/Berlin", name="minutely")(lambda ctx: seen.append(ctx.scheduled_for))
     box.advance("2h")
     assert len(seen) == len(set(seen)) == 120
+
+
+@pytest.mark.parametrize("lived", [True, False])
+def test_f007_a_period_from_the_end_is_never_longer_than_itself(app, box, seen, lived):
+    """F007: set back by a day while it waits, or while no worker lives: it waits for a period from then at most."""
+    nd = app()
+    nd.every("30m", name="poll")(lambda: seen.append(box.now))
+    box.drain()
+    box.advance("10m", working=lived)
+    seen.clear()
+    box.step_clock(-24 * H)
+    set_back = box.now
+    box.advance("110m")
+    gaps = [later - one for one, later in pairwise([set_back, *seen])]
+    assert len(gaps) == 3
+    assert all(timedelta(0) < gap - H / 2 < timedelta(seconds=1) for gap in gaps)
+
+
+def test_a_period_from_the_end_keeps_its_jitter_and_its_beginning(app, box, seen):
+    """F007: what is cut is only what no plan could have said."""
+    nd = app()
+    nd.every("30m", name="poll", jitter="2h")(lambda: seen.append("poll"))
+    nd.every("30m", name="later", starting=NOON + 5 * H)(lambda: seen.append("later"))
+    box.drain()
+    dues = {view.name: view.due for view in nd.schedules.list()}
+    for step in (-M, M, -M):
+        box.step_clock(step)
+        box.drain()
+    assert {view.name: view.due for view in nd.schedules.list()} == dues
+    assert seen == ["poll"]
+
+
+def test_what_a_task_asked_for_itself_is_no_period(app, box, seen):
+    """F007: neither a snooze nor finish(again=...) is brought nearer by a clock that is set back."""
+    nd = app()
+
+    @nd.every("30m")
+    def poll(ctx):
+        seen.append(box.now - NOON)
+        with ctx.finish(again="5h"):
+            pass
+
+    @nd.every("30m")
+    def nap():
+        raise Snooze("6h")
+
+    box.drain()
+    dues = {view.name: view.due for view in nd.schedules.list()}
+    box.step_clock(-H)
+    box.advance("1h")
+    assert {view.name: view.due for view in nd.schedules.list()} == dues
+    box.advance("6h")
+    assert seen[:2] == [timedelta(0), 5 * H + timedelta(milliseconds=1)]

@@ -92,7 +92,7 @@ class TimeJudge(Judge):
         self.ghosts: dict[Key, Ghost] = {}
         self.started: list[Claim] = []
         self.stepped_back = False
-        self.seen = {"run": 0, "missed": 0, "changed": 0, "repeated": 0, "ended": 0, "finished": 0}
+        self.seen = {"run": 0, "missed": 0, "changed": 0, "repeated": 0, "ended": 0, "finished": 0, "cut": 0}
         """What these worlds saw, and how often."""
         self._read = 0
         self._begin = clock.now()
@@ -215,6 +215,10 @@ class TimeJudge(Judge):
             self._let_go(g, old, new, verb)
         elif verb in ("tick", "finish") and old.due == MAX_MS:
             assert new.rest == "done", "it became another one that has no occurrence"
+        elif self.stepped_back and verb != "declare" and old.slot is None and new == old._replace(due=new.due):
+            assert new.due == self._latest(g.plan), "cut to another due than that of a whole period"
+            g.highest = None
+            self.seen["cut"] += 1
         elif verb in ("tick", "finish"):
             assert g.paused or g.orphaned, "held though nobody wants that"
             assert (new.due, new.rest, new.wished) == (None, "held", old.due)
@@ -228,6 +232,12 @@ class TimeJudge(Judge):
             assert new.rest == "held"
         if new is not None and new.token is None:
             self._at_rest(g, new)
+
+    def _latest(self, plan: Plan | None) -> int:
+        """When what waits for a period from the end of an attempt is due at the latest, whatever the clock did."""
+        assert plan is not None
+        assert schedule.from_end(plan), "only a period from the end is cut"
+        return max(self.clock.now() + (plan.period_ms or 0) + plan.jitter_ms + 1, plan.starting_ms or 0)
 
     def _at_rest(self, g: Ghost, new: Occ) -> None:
         if new.rest == "done":
@@ -399,7 +409,10 @@ class TimeJudge(Judge):
                 continue
             if len(rows) != 1:
                 raise Broken(f"{name} {key} has {len(rows)} rows")
-            due, rest, token, _ = rows[0]
+            due, rest, token, slot = rows[0]
+            waits = rest is None and token is None and slot is None and schedule.from_end(g.plan)
+            if waits and due > self._latest(g.plan) + BUSY_MS:
+                raise Broken(f"{name} {key} waits until {due} for its period to pass (now {now})\n  {g}")
             if (g.paused or g.orphaned) and token is None and rest not in ("held", "done") and g.begun is None:
                 raise Broken(f"{name} {key} isn't held though it is paused or without its code: {rows}\n  {g}")
             if rest is None and token is None and due < now - BUSY_MS:
