@@ -28,7 +28,7 @@ def only(place: Place, columns: str) -> tuple[object, ...]:
 
 
 def test_a_deploy_with_another_schedule_while_old_workers_live(place: Place) -> None:
-    """F021 F092: every 300 s, every second, hourly, each by a deploy: one row; at the new time, never at the old one."""
+    """F021 F092: every 300 s, every second, hourly, each by a deploy: one row, at the new time only."""
     shop = STARTED + "\n@nd.{}\ndef sync(ctx):\n    told({!r}, ctx)\n"
     place.script(shop.format("every(300)", "v1"))
     workers = [place.worker()]
@@ -78,8 +78,11 @@ def test_a_decorator_that_is_gone_and_comes_back(place: Place) -> None:
 
 
 def test_half_of_the_modules_not_importable(place: Place) -> None:
-    """F091: nothing of their schedules is deleted, held or changed, and their number is shown; they run once they can."""
-    part = "from shop import *\nfor n in range(10):\n    nd.cron('* * * * * *', name=f'{who}{n}')(lambda who='{who}': note(who))\n"
+    """F091: nothing of their schedules is deleted, held or changed, and they are shown; they run once they can."""
+    part = (
+        "from shop import *\nfor n in range(10):\n"
+        "    nd.cron('* * * * * *', name=f'{who}{n}')(lambda who='{who}': note(who))\n"
+    )
     for who in ("one", "two"):
         (place.folder / f"{who}.py").write_text(part.replace("{who}", who), "utf-8")
     place.script("")
@@ -107,7 +110,7 @@ def test_half_of_the_modules_not_importable(place: Place) -> None:
 
 
 def test_a_new_schedule_beside_an_old_worker(place: Place) -> None:
-    """F092: the old worker never claims nor spins over a schedule whose task it doesn't know; the new one fires it once."""
+    """F092: the old worker neither claims nor spins over a schedule that it doesn't know; the new one fires it."""
     known = STARTED + "@nd.task\ndef known(n: int) -> None:\n    note('known', n)\n"
     place.script(known)
     old = place.worker()
@@ -131,15 +134,18 @@ def test_a_new_schedule_beside_an_old_worker(place: Place) -> None:
 
 
 def test_a_kill_right_after_the_claim(place: Place) -> None:
-    """F040: kill -9 in the run of an occurrence: the same scheduled_for again, at once; its end moves the schedule on."""
-    place.script(STARTED + """
+    """F040: kill -9 in the run of an occurrence: the same scheduled_for again; its end moves the schedule on."""
+    place.script(
+        STARTED
+        + """
 @nd.cron("* * * * * *")
 def work(ctx):
     told("work", ctx)
     if ctx.crashes == 0:
         os.kill(os.getpid(), 9)
     nd.schedules.pause("work")
-""")
+"""
+    )
     first = place.worker()
     assert first.ends() == -signal.SIGKILL
     slot = only(place, "t.scheduled_for")
@@ -154,7 +160,9 @@ def work(ctx):
 
 def test_what_is_due_in_eight_thousand_years(place: Place) -> None:
     """F105: the last instant there is, 400 years, and a schedule that begins then: the worker sleeps, and is woken."""
-    place.script(STARTED + """
+    place.script(
+        STARTED
+        + """
 @nd.task
 def far(n: int) -> None:
     note("far", n)
@@ -163,7 +171,8 @@ def far(n: int) -> None:
 @nd.every(3600, key="late", starting=datetime(9999, 12, 30, tzinfo=UTC))
 def rare(ctx):
     told("rare", ctx)
-""")
+"""
+    )
     place.does("""
 import shop
 from datetime import datetime, timedelta, UTC
@@ -187,7 +196,7 @@ shop.far.using(delay=timedelta(days=400 * 365)).enqueue(2)
 
 
 def test_a_sleeping_worker_is_told_by_the_system_when_the_clock_is_set(place: Place) -> None:
-    """F008 F007: it sleeps by the clock that is set, not by the one that stops in a suspend, and a step ends its sleep."""
+    """F008 F007: it sleeps by the clock that goes on in a suspend, and a step of that ends its sleep."""
     place.script(STARTED + '@nd.cron("0 0 1 1 *")\ndef rare(ctx):\n    told("rare", ctx)\n')
     worker = place.worker()
     settled_down(worker.pid)

@@ -102,7 +102,7 @@ if __name__ == "__main__":
 
 
 def test_checkpoints_of_four_processes(place: Place) -> None:
-    """F060: each of them moves a tiny WAL again and again while all put and run tasks: nothing is torn, nothing lost."""
+    """F060: each of them moves a tiny WAL again and again while all put and run tasks: none is torn or lost."""
     place.script("""
 from nextdue.sqlite import database
 database.WAL_BYTES = 40_000
@@ -118,7 +118,9 @@ def storm(first):
             n += 1
     note("put", n - first)
 """)
-    keeper = place.python("import shop\nwith shop.nd.transaction(): pass\nprint('ready', flush=True)\nshop.time.sleep(60)")
+    keeper = place.python(
+        "import shop\nwith shop.nd.transaction(): pass\nprint('ready', flush=True)\nshop.time.sleep(60)"
+    )
     keeper.says("ready")
     storms = [place.python(f"import shop; shop.storm({1_000_000 * n})") for n in range(4)]
     assert [storm.ends(30) for storm in storms] == [0] * 4, place.said()

@@ -1,5 +1,7 @@
 """Schedules under a clock that somebody sets, and on a machine that sleeps."""
 
+import contextlib
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -108,3 +110,17 @@ def test_what_a_task_asked_for_itself_is_no_period(app, box, seen):
     assert {view.name: view.due for view in nd.schedules.list()} == dues
     box.advance("6h")
     assert seen[:2] == [timedelta(0), 5 * H + timedelta(milliseconds=1)]
+
+
+@pytest.mark.parametrize("plan", ["{", "null", "[1]", '{"period_ms": "x"}', '{"period_ms": 1.5, "jitter_ms": 1e300}'])
+def test_a_plan_that_is_none_keeps_no_worker_from_a_clock_that_was_set_back(app, box, seen, plan):
+    nd = app()
+    nd.every("30m", name="poll")(lambda: seen.append(box.now))
+    nd.every("30m", name="other")(lambda: None)
+    box.drain()
+    with contextlib.closing(sqlite3.connect(box.files[0], isolation_level=None)) as db:
+        db.execute("UPDATE nextdue_schedule SET plan = ? WHERE name = 'other'", (plan,))
+        db.execute("UPDATE nextdue_task SET due = 253402300799999 WHERE name = 'other'")
+    box.step_clock(-24 * H)
+    box.advance("40m")
+    assert len(seen) == 2

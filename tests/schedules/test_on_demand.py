@@ -93,7 +93,7 @@ def test_another_period_after_a_deploy_loses_no_slot(clean, box, seen):
 
 @pytest.mark.parametrize("day", [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)])
 def test_f115_each_hour_of_both_nights_has_a_name_of_its_own(app, box, seen, monkeypatch, day):
-    """F115: under any TZ 24 names, one after the other; again in the same hour is a no-op; nothing asked, nothing run."""
+    """F115: under any TZ 24 names, one after the other; again in the same hour changes nothing; unasked, none runs."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     try:

@@ -120,7 +120,8 @@ NEXT = """
 from nextdue.sqlite import migrate
 of = migrate.statements
 NEW = ["ALTER TABLE nextdue_task ADD COLUMN colour TEXT", "CREATE TABLE nextdue_colour(name)",
-       "INSERT INTO nextdue_colour SELECT name FROM nextdue_task", "CREATE INDEX nextdue_colours ON nextdue_task(colour)"]
+       "INSERT INTO nextdue_colour SELECT name FROM nextdue_task",
+       "CREATE INDEX nextdue_colours ON nextdue_task(colour)"]
 last = migrate.VERSION
 migrate.VERSION = last + 1
 migrate.statements = lambda number: of(number) if number <= last else NEW

@@ -473,14 +473,14 @@ WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
 
 -- Nor may what waits for a period from the end of its last attempt wait for longer than that: its due is no slot that
 -- anybody named. (What has a `scheduled_for` is a first occurrence, or was begun, or is spread.)
--- :define latest max({instant} + (g.plan ->> 'period_ms') + coalesce(g.plan ->> 'jitter_ms', 0) + 1, coalesce(g.plan ->> 'starting_ms', 0))
+-- :define latest CAST(max({instant} + (g.plan ->> 'period_ms') + coalesce(g.plan ->> 'jitter_ms', 0) + 1, coalesce(g.plan ->> 'starting_ms', 0)) AS INTEGER)
 -- :name cut_periods
 UPDATE nextdue_task SET due = (
   SELECT {latest} FROM nextdue_schedule g WHERE g.name = nextdue_task.name AND g.key = nextdue_task.key)
 WHERE id IN (
   SELECT t.id FROM nextdue_schedule g CROSS JOIN nextdue_task t ON t.name = g.name AND t.key = g.key
-  WHERE g.plan ->> 'period_ms' IS NOT NULL AND g.plan ->> 'anchor_ms' IS NULL
-    AND t.scheduled_for IS NULL AND t.token IS NULL AND t.due > {latest})
+  WHERE t.scheduled_for IS NULL AND t.token IS NULL AND CASE WHEN json_valid(g.plan) THEN
+    g.plan ->> 'period_ms' IS NOT NULL AND g.plan ->> 'anchor_ms' IS NULL AND t.due > {latest} END)
 
 -- The last time that a worker saw the clock being set: when it was then, and by how many ms.
 -- :name note_step
