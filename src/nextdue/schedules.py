@@ -75,7 +75,7 @@ class Schedules:
             rule, jitter, starting=starting, ending=ending, count=count, missed=missed, limit=missed_limit,
             window=missed_window,
         )  # fmt: skip
-        one = _declared(task.definition, plan, key, args, kwargs, None)
+        one = _declared(_definition(task), plan, key, args, kwargs, None)
         with self._caller().use() as store:
             stored.put_now(store, one, plan, random.random)
         self._caller().ring()
@@ -165,6 +165,8 @@ def _declared(
         raise BadDefinition(f"a schedule's key must have at most {200 - len(schedule.MARK)} characters")
     if not isinstance(args, list | tuple):
         raise BadDefinition(f"task {options.name}: args is a tuple of arguments, not {args!r}")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise BadDefinition(f"task {options.name}: kwargs is a dict of arguments, not {kwargs!r}")
     return Declared(
         name=options.name,
         key=schedule.MARK + key,
@@ -178,8 +180,15 @@ def _declared(
     )
 
 
+def _definition(task: Any) -> Definition:
+    definition = getattr(task, "definition", None)
+    if not isinstance(definition, Definition):
+        raise BadDefinition(f"a schedule is of a task, a function under @nd.task; this is {task!r}")
+    return definition
+
+
 def _named(task: Scheduled | str, key: str | None) -> tuple[str, str]:
-    name = task if isinstance(task, str) else task.definition.options.name
+    name = task if isinstance(task, str) else _definition(task).options.name
     return checked_name(name, "a task's name"), checked_name(name if key is None else key, "a schedule's key")
 
 
