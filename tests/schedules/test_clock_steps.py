@@ -124,3 +124,22 @@ def test_a_plan_that_is_none_keeps_no_worker_from_a_clock_that_was_set_back(app,
     box.step_clock(-24 * H)
     box.advance("40m")
     assert len(seen) == 2
+
+
+def test_f007_what_ran_under_a_clock_ten_years_ahead(app, box, seen):
+    """F007: its next slot is one after that, for none comes twice; a period goes on. Paused and resumed it begins anew."""
+    nd = app()
+    nd.cron("0 * * * *", name="hourly")(lambda ctx: seen.append(ctx.scheduled_for))
+    nd.every("1h", name="period")(lambda: seen.append("period"))
+    box.drain()
+    years = timedelta(days=3652)
+    box.step_clock(years)
+    box.drain()
+    assert seen == ["period", "period", NOON + years]
+    box.step_clock(-years)
+    box.advance("2h 30m")
+    assert seen[3:] == ["period", "period"]
+    assert nd.schedules.pause("hourly")
+    assert nd.schedules.resume("hourly")
+    box.advance("1h")
+    assert seen[5:] == [NOON + 3 * H, "period"]
