@@ -127,7 +127,7 @@ def test_a_plan_that_is_none_keeps_no_worker_from_a_clock_that_was_set_back(app,
 
 
 def test_f007_what_ran_under_a_clock_ten_years_ahead(app, box, seen):
-    """F007: its next slot is one after that, for none comes twice; a period goes on. Paused and resumed it begins anew."""
+    """F007: the next slot comes after that, none twice; a period goes on; paused and resumed it begins anew."""
     nd = app()
     nd.cron("0 * * * *", name="hourly")(lambda ctx: seen.append(ctx.scheduled_for))
     nd.every("1h", name="period")(lambda: seen.append("period"))
