@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from nextdue import Snooze
+from nextdue import Retry, Snooze
 from tests.schedules.conftest import NOON
 
 H, M = timedelta(hours=1), timedelta(minutes=1)
@@ -73,6 +73,26 @@ def test_f007_a_period_from_the_end_is_never_longer_than_itself(app, box, seen, 
     gaps = [later - one for one, later in pairwise([set_back, *seen])]
     assert len(gaps) == 3
     assert all(timedelta(0) < gap - H / 2 < timedelta(seconds=1) for gap in gaps)
+
+
+def test_f007_a_period_that_failed_is_tried_again_within_itself(app, box, seen):
+    """F007: set back by a day while it waits to be tried again: it waits for a period from then at most."""
+    nd = app()
+
+    @nd.every("30m", retry=Retry(base=1200, jitter=0))
+    def poll(ctx):
+        seen.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ValueError("no")
+
+    box.drain()
+    box.step_clock(-24 * H)
+    box.advance("29m")
+    assert seen == [1]
+    box.advance("2m")
+    assert seen == [1, 2]
+    box.advance("31m")
+    assert seen == [1, 2, 1]
 
 
 def test_a_period_from_the_end_keeps_its_jitter_and_its_beginning(app, box, seen):

@@ -215,9 +215,9 @@ class TimeJudge(Judge):
             self._let_go(g, old, new, verb)
         elif verb in ("tick", "finish") and old.due == MAX_MS:
             assert new.rest == "done", "it became another one that has no occurrence"
-        elif self.stepped_back and verb != "declare" and old.slot is None and new == old._replace(due=new.due):
+        elif self.stepped_back and verb != "declare" and self._is_cut(old, new):
             assert new.due == self._latest(g.plan), "cut to another due than that of a whole period"
-            g.highest = None
+            g.highest = g.highest if old.slot is not None else None
             self.seen["cut"] += 1
         elif verb in ("tick", "finish"):
             assert g.paused or g.orphaned, "held though nobody wants that"
@@ -232,6 +232,10 @@ class TimeJudge(Judge):
             assert new.rest == "held"
         if new is not None and new.token is None:
             self._at_rest(g, new)
+
+    def _is_cut(self, old: Occ, new: Occ) -> bool:
+        """Nothing but the due of what waits for its period, or to be tried again within it."""
+        return new == old._replace(due=new.due) and (old.slot is None or old.attempts + old.crashes > 0)
 
     def _latest(self, plan: Plan | None) -> int:
         """When what waits for a period from the end of an attempt is due at the latest, whatever the clock did."""
