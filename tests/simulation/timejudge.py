@@ -191,6 +191,8 @@ class TimeJudge(Judge):
             g.moved = "missed", new.missed_ever - old.missed_ever
             g.missed += g.moved[1]
             g.missed_ever = new.missed_ever
+        elif g.plan and schedule.from_end(g.plan) and new == old:
+            g.moved = "missed", 0  # a period that came to lie behind its ending
         else:
             g.moved = "fired", 0
             assert new.last == g.taken.slot, "last isn't what ended"
@@ -309,7 +311,9 @@ class TimeJudge(Judge):
             assert not g.paused, "started though it is paused"
             assert not g.orphaned, "started without its code"
             assert g.plan.count is None or g.fired < g.plan.count, "more occurrences than its count"
-            assert g.plan.ending_ms is None or slot <= g.plan.ending_ms, "after its ending"
+            # A period from an end may come to lie behind the ending; seen when it is due, and not run (_ran).
+            late = g.plan.ending_ms is not None and slot > g.plan.ending_ms
+            assert not late or schedule.from_end(g.plan), "after its ending"
         g.taken = Taken(new.token, slot, self.clock.now(), g.plan, begun, g.paused or g.orphaned)
 
     def _heard(self) -> None:
@@ -336,6 +340,8 @@ class TimeJudge(Judge):
         assert g.highest is None or slot > g.highest, "a slot again, or an earlier one"
         g.begun, g.highest = slot, slot
         if schedule.from_end(taken.plan):
+            ending = taken.plan.ending_ms
+            assert ending is None or slot <= ending or claim.crashes or claim.attempts, "a period after its ending"
             return
         if claim.crashes or claim.attempts:
             return  # it may have been begun where nobody can say so any more
