@@ -166,6 +166,8 @@ def _declared(
         raise BadDefinition(f"a schedule's key must have at most {200 - len(schedule.MARK)} characters")
     if not isinstance(args, list | tuple):
         raise BadDefinition(f"task {options.name}: args is a tuple of arguments, not {args!r}")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise BadDefinition(f"task {options.name}: kwargs is a dict of arguments, not {kwargs!r}")
     return Declared(
         name=options.name,
         key=schedule.MARK + key,
@@ -179,11 +181,11 @@ def _declared(
     )
 
 
-def _definition(task: Scheduled) -> Definition:
-    try:
-        return task.definition
-    except AttributeError:
-        raise BadDefinition(f"only a task can have schedules, not {task!r}; declare it with @nd.task") from None
+def _definition(task: Any) -> Definition:
+    definition = getattr(task, "definition", None)
+    if not isinstance(definition, Definition):
+        raise BadDefinition(f"only a task can have schedules, not {task!r}; declare it with @nd.task")
+    return definition
 
 
 def _named(task: Scheduled | str, key: str | None) -> tuple[str, str]:

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import sqlite3
 import threading
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -71,6 +72,22 @@ def test_a_due_is_stored_exactly(world, send, due, utc):
     """F107, F108."""
     send.using(due=due).enqueue("a")
     assert world.sql("SELECT due_utc FROM nextdue_tasks") == [(utc,)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York"])
+def test_a_due_is_the_same_under_every_zone_of_the_machine(world, send, monkeypatch, zone):
+    """F108: an aware one is the same instant, a naive one is refused, as is time.time()."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        send.using(due=datetime(2026, 12, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))).enqueue("a")
+        for wrong in (datetime(2026, 12, 1, 12), time.time()):  # noqa: DTZ001
+            with pytest.raises((TypeError, ValueError), match=r"naive|fromtimestamp"):
+                send.using(due=wrong)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert world.sql("SELECT due_utc FROM nextdue_tasks") == [("2026-12-01T11:00:00.000Z",)]
 
 
 def test_a_delay_past_the_last_instant_is_clamped(world, send):

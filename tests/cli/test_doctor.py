@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
+from nextdue import Cron, Every
 from nextdue.cli import doctor, readers
 
 
@@ -190,3 +192,24 @@ def test_a_large_wal_is_told(shop, cli, monkeypatch):
 
 def test_no_file_is_wrong_usage(shop, cli):
     assert cli("doctor", "shop.db")[0] == 2
+
+
+def test_schedules_that_ran_while_the_clock_was_ahead(shop, cli):
+    """F007: their next slot is far away, for none comes twice; said with the way out, which works."""
+    receipt = shop.nd.tasks["receipt"]
+    shop.nd.schedules.put(receipt, Cron("0 * * * *"), args=(1,))
+    shop.nd.schedules.put(receipt, Every("1h"), key="end", args=(1,))
+    assert "the clock was ahead" not in cli("doctor", "shop.db")[1]
+    years = 10 * 365 * 86_400_000
+    shop.sql("UPDATE nextdue_task SET due = due + ?1, scheduled_for = scheduled_for + ?1", (years,))
+    code, found = examined(cli, "shop.db")
+    assert code == 0
+    ((level, text),) = [line for line in lines(found, "schedules") if "the clock was ahead" in line[1]]
+    assert level == "warn"
+    assert "they wait until up to 2036-" in text
+    assert text.endswith(": receipt")
+    assert cli("schedules", "pause", "shop.db", "receipt")[0] == 0
+    assert cli("schedules", "resume", "shop.db", "receipt")[0] == 0
+    assert "the clock was ahead" not in cli("doctor", "shop.db")[1]
+    (view,) = [view for view in shop.nd.schedules.list() if view.key == "receipt"]
+    assert 0 < view.due - time.time() * 1000 <= 3_600_000

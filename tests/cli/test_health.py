@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from nextdue import Every
 from nextdue.cli.times import utc
 from nextdue.records import Serving
 from tests.cli.test_bulk import rest
@@ -73,6 +74,20 @@ def test_no_worker_lives_and_what_did_not_run_since(shop, health, capsys):
     since = f"{found['late'][0]['since'][:19].replace('T', ' ')} UTC"
     assert texts[0].startswith(f"receipt: 3 didn't run, since {since}, 3 h")
     assert texts[1].startswith("letter in mail: 1 didn't run, since ")
+
+
+@pytest.mark.parametrize("ever", [False, True])
+def test_a_schedule_that_nobody_runs_is_late(shop, health, ever, capsys):
+    """F123: its next run is no promise: overdue without a worker, or beside a dead one, it is not healthy."""
+    shop.nd.schedules.put(shop.nd.tasks["receipt"], Every("1h"), args=(1,))
+    if ever:
+        shop.nd.run(1, once=True)
+        capsys.readouterr()
+    shop.sql("UPDATE nextdue_task SET due = due - ?", (2 * 60 * MINUTE,))
+    code, found, said = health()
+    assert (code, found["worker_ever"]) == (1, ever)
+    assert [(kind["name"], kind["overdue"]) for kind in found["late"]] == [("receipt", 1)]
+    assert said["bad", "late"].startswith("receipt: 1 didn't run, since ")
 
 
 def test_a_worker_of_which_nobody_knows_is_none_that_lives(shop, health):

@@ -29,6 +29,8 @@ BOUNDED = {
     "nextdue_bury_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},
     # Small, and read only when a worker starts.
     "forget_rates": {"SCAN nextdue_rate"},
+    # All schedules, only when a worker starts or the clock was set back.
+    "cut_periods": {"SCAN g"},
     # The newest lines of the history, likewise.
     "runs": {"SCAN nextdue_run"},
 }

@@ -136,8 +136,8 @@ class Clocks:
         self.monotonic += ms
 
 
-def test_f009_a_jump_of_the_clock_is_told_once(tmp_path, caplog):
-    """F009: the clock is set while a worker waits: by how much and in which direction is said once."""
+def test_f007_f008_a_jump_of_the_clock_is_told_once(tmp_path, caplog):
+    """F007 F008: the clock is set while a worker waits: by how much and in which direction is said once."""
     clocks = Clocks()
     steps: list[int] = []
     store = SqliteStore(tmp_path / "shop.db", now=lambda: clocks.wall, monotonic_ms=lambda: clocks.monotonic)

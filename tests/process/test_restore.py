@@ -92,6 +92,35 @@ def test_nothing_is_claimed_before_the_release_and_everything_after_it(shop):
     shop.checked()
 
 
+def test_each_schedule_of_a_restored_file_runs_once_after_the_release(place):
+    """F103: a file of three days ago: no occurrence before the release; then one for each schedule, the latest one."""
+    place.script("""
+@nd.cron("0 0 * * *", key="a", args=("a",))
+@nd.cron("0 0 * * *", key="b", args=("b",))
+def nightly(ctx, word: str) -> None:
+    note(word, int(ctx.scheduled_for.timestamp()), ctx.missed)
+""")
+    service = place.worker()
+    until(lambda: place.left() == 2)
+    assert service.terminate() == 0
+    three_days = 3 * 86_400_000
+    place.rows(f"UPDATE nextdue_task SET due = due - {three_days}, scheduled_for = scheduled_for - {three_days}")
+    slot = place.one("SELECT min(scheduled_for) FROM nextdue_task")
+    run(place, "backup", "shop.db", "b.db")
+    run(place, "restore", "b.db", "shop.db")
+    worker = place.worker()
+    time.sleep(0.3)
+    assert place.notes() == []
+    run(place, "release", "shop.db")
+    place.noted("", 2)
+    until(lambda: place.one("SELECT sum(fired) FROM nextdue_schedule") == 2)
+    last = slot // 1000 + 2 * 86_400
+    assert sorted(place.notes()) == [f"{word} {last} 2" for word in "ab"]
+    assert place.rows("SELECT fired, missed_ever FROM nextdue_schedule") == [(1, 2)] * 2
+    assert worker.terminate() == 0
+    place.checked()
+
+
 def test_a_queue_that_is_not_in_the_backup_is_held_too(shop):
     """F103: the file is held, not the queues that it knew."""
     shop.does("import shop; shop.receipt.enqueue(1)")

@@ -103,6 +103,41 @@ if __name__ == "__main__":
     place.checked()
 
 
+def test_checkpoints_of_four_processes(place: Place) -> None:
+    """F060: each of them moves a tiny WAL again and again while all put and run tasks: none is torn or lost."""
+    place.script("""
+from nextdue.sqlite import database
+database.WAL_BYTES = 40_000
+
+@nd.task
+def work(n: int, text: str) -> None: ...
+
+def storm(first):
+    end, n = time.monotonic() + 3, first
+    with nd.working(2):
+        while time.monotonic() < end:
+            work.enqueue(n, "x" * 500)
+            n += 1
+    note("put", n - first)
+""")
+    keeper = place.python(
+        "import shop\nwith shop.nd.transaction(): pass\nprint('ready', flush=True)\nshop.time.sleep(60)"
+    )
+    keeper.says("ready")
+    storms = [place.python(f"import shop; shop.storm({1_000_000 * n})") for n in range(4)]
+    assert [storm.ends(30) for storm in storms] == [0] * 4, place.said()
+    header = place.db.with_name("shop.db-wal").read_bytes()[:32]
+    moved = int.from_bytes(header[12:16], "big")  # how often the WAL began anew: https://sqlite.org/fileformat2.html
+    assert moved > 10
+    put = sum(int(note.split()[1]) for note in place.notes())
+    place.worker()
+    place.empties()
+    assert put > 100
+    assert place.one("SELECT count(*) FROM nextdue_runs WHERE outcome = 'done'") == put
+    assert place.one("SELECT count(DISTINCT task) FROM nextdue_runs") == put
+    place.checked()
+
+
 @pytest.mark.beside
 def test_two_workers_never_share_a_row(place: Place) -> None:
     """F045, F047, law 4: two processes drain 5,000 rows: each is run once and settled once."""

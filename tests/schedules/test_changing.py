@@ -77,6 +77,45 @@ def test_f022_a_schedule_without_its_code_is_orphaned_and_comes_back(app, box, s
     assert seen == [6 * H]
 
 
+@pytest.mark.parametrize("new", [{"name": "fetch"}, {"key": "hourly"}])
+def test_a_renamed_schedule_begins_and_the_old_one_is_orphaned(app, box, seen, new):
+    """The task or the key: never both of them run, and the old one can be forgotten."""
+    nd = app()
+
+    def sync(ctx):
+        seen.append(box.now - NOON)
+
+    deploy(box, nd, lambda nd: nd.cron("0 * * * *")(sync))
+    box.advance("1h")
+    deploy(box, nd, lambda nd: nd.cron("0 * * * *", **new)(sync))
+    box.advance("2h")
+    assert seen == [H, 2 * H, 3 * H]
+    states = {(view.name, view.key): view.state for view in nd.schedules.list()}
+    renamed = (new.get("name", "sync"), new.get("key", new.get("name", "sync")))
+    assert states == {("sync", "sync"): "orphaned", renamed: "waiting"}
+    assert nd.schedules.remove("sync")
+    box.advance("1h")
+    assert len(rows(nd)) == 1
+    assert len(seen) == 4
+
+
+def test_f021_old_and_new_code_that_start_by_turns(app, box, seen):
+    """F021: whoever started last has declared it; at each moment one row, and no occurrence of the other plan."""
+    nd = app()
+
+    def sync(ctx):
+        seen.append(ctx.scheduled_for - NOON)
+
+    for old in (True, False, True, False):
+        deploy(box, nd, lambda nd, old=old: nd.cron("0 * * * *" if old else "30 * * * *")(sync))
+        assert rows(nd) == [("@sync", "waiting")]
+        box.advance("2h")
+    assert seen == [n * H + (timedelta(0) if old else H / 2) for n, old in OLD_AND_NEW]
+
+
+OLD_AND_NEW = [(1, True), (2, True), (2, False), (3, False), (5, True), (6, True), (6, False), (7, False)]
+
+
 def test_a_program_with_other_modules_orphans_nothing(app, box, seen):
     nd = app()
 

@@ -1,6 +1,7 @@
 """Runs on demand: one for each period in which one was asked for, at its end, and none else."""
 
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -90,27 +91,53 @@ def test_another_period_after_a_deploy_loses_no_slot(clean, box, seen):
     assert [at for _, at in seen] == [M, timedelta(hours=1)]
 
 
-def test_f115_each_hour_of_both_nights_has_a_name_of_its_own(app, box, monkeypatch):
-    """F115: the periods are counted in UTC, so that no local night gives a hole or a double."""
-    from datetime import UTC, datetime
-
+@pytest.mark.parametrize("day", [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)])
+def test_f115_each_hour_of_both_nights_has_a_name_of_its_own(app, box, seen, monkeypatch, day):
+    """F115: under any TZ 24 names, one after the other; again in the same hour changes nothing; unasked, none runs."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    for day in (datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)):
-        numbers = [int((day + timedelta(hours=h)).timestamp()) // 3600 for h in range(24)]
-        assert [b - a for a, b in pairwise(numbers)] == [1] * 23
-    nd = app(at=datetime(2026, 10, 25, tzinfo=UTC))
+    time.tzset()
+    try:
+        nd = app(at=day)
+        nd.on_demand("1h", name="hourly")(lambda: seen.append(box.now - day))
+        numbers = []
+        for _ in range(24):
+            handle = nd.tasks["hourly"].enqueue()
+            assert handle.created
+            numbers.append(int(nd.get(handle.id).key.removeprefix("3600s/")))
+            box.advance("59m")
+            assert nd.tasks["hourly"].enqueue().id == handle.id
+            box.advance("1m")
+            assert handle.state == "done"
+        assert numbers == list(range(numbers[0], numbers[0] + 24))
+        assert [round(ran / timedelta(hours=1), 3) for ran in seen] == list(range(1, 25))
+        box.advance("10h")
+        assert len(seen) == 24
+        assert nd.find(name="hourly", state="waiting") == []
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
-    @nd.on_demand("1h")
-    def hourly() -> None: ...
 
-    keys = set()
-    for _ in range(24):
-        handle = hourly.enqueue()
-        assert handle.created
-        keys.add(nd.get(handle.id).key)
-        assert hourly.enqueue().id == handle.id
-        box.advance("1h")
-    assert len(keys) == 24
+def test_f116_a_purge_lets_no_period_run_twice(app, box, seen):
+    """F116: what has run guards its period for at least as long as that lasts, whatever is purged meanwhile."""
+    nd = app()
+    nd.on_demand("7 days", name="weekly")(lambda: seen.append(box.now))
+    nd.task(name="other")(lambda: None)
+    weekly, other = nd.tasks["weekly"], nd.tasks["other"]
+    weekly.enqueue()
+    box.advance("7 days")
+    (ran,) = seen
+    last = weekly.enqueue().due - timedelta(days=7)
+    assert last <= ran
+    for _ in range(13):
+        box.advance("1 day")
+        for _ in range(5):
+            other.enqueue()
+        box.drain()
+    weekly.enqueue()
+    box.advance("14 days")
+    assert len(seen) == 3
+    assert all(later - one >= timedelta(days=6, hours=23) for one, later in pairwise(seen))
 
 
 def test_in_a_transaction_it_is_the_same_row(clean, box, seen):

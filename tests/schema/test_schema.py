@@ -116,6 +116,53 @@ def test_a_kill_in_mid_migration_leaves_the_old_file(tmp_path):
         opened(path)
 
 
+NEXT = """
+from nextdue.sqlite import migrate
+of = migrate.statements
+NEW = ["ALTER TABLE nextdue_task ADD COLUMN colour TEXT", "CREATE TABLE nextdue_colour(name)",
+       "INSERT INTO nextdue_colour SELECT name FROM nextdue_task",
+       "CREATE INDEX nextdue_colours ON nextdue_task(colour)"]
+last = migrate.VERSION
+migrate.VERSION = last + 1
+migrate.statements = lambda number: of(number) if number <= last else NEW
+"""
+"""The next release, with one migration more."""
+
+
+def test_four_processes_at_once_bring_an_old_file_along_once(tmp_path):
+    """F094: the next release on a file of this one; its tasks and schedules stay, and this release refuses it then."""
+    path = tmp_path / "shop.db"
+    id = opened(path)
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", NEXT + OPEN, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    for process in children:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    said = [process.communicate("go\n", timeout=30)[0] for process in children]
+    assert [process.returncode for process in children] == [0] * 4
+    assert sum(int(made) for made in said) == 1
+    assert sql(path, "SELECT name FROM nextdue_colour") == [("mail",)]
+    assert sql(path, "SELECT id, colour FROM nextdue_task") == [(id, None)]
+    with pytest.raises(SchemaTooNew):
+        SqliteStore(path)
+
+
+def test_a_kill_between_two_releases_leaves_the_old_file(tmp_path):
+    """F094: torn at each statement of a later migration, the file is the old one, whole, and the old code's."""
+    for at in range(5):
+        path = tmp_path / f"{at}.db"
+        opened(path)
+        before = content(path)
+        died = subprocess.run([sys.executable, "-c", NEXT + DIE, path, str(at)], timeout=30, check=False)
+        assert died.returncode == -signal.SIGKILL
+        assert content(path) == before
+        opened(path)
+
+
 def test_a_newer_schema_is_refused_and_nothing_written(tmp_path):
     path = tmp_path / "shop.db"
     opened(path)

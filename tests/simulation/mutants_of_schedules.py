@@ -202,3 +202,8 @@ def who_finishes_by_itself_ends_its_schedule(patch):
 def a_fixed_time_comes_twice_in_a_repeated_hour(patch):
     patch.setattr(Cron, "_next_fixed", lambda self, after: self._next_real(after + 1))
     return untouched
+
+
+@mutant(STEPS)
+def a_period_waits_for_a_clock_that_was_set_back(patch):
+    return swapped("cut_periods", "t.token IS NULL", "0")

@@ -173,6 +173,8 @@ class TimeWorld(World):
             more["starting_ms"] = start + r.randrange(4 * HOUR)
         if r.random() < 0.2:
             more["ending_ms"] = start + r.randrange(2 * HOUR, 12 * HOUR)
+        if "starting_ms" in more and "ending_ms" in more:
+            more["ending_ms"] = max(more["starting_ms"], more["ending_ms"])
         if r.random() < 0.3:
             return Plan(period_ms=r.choice((5, 40, 90)) * MINUTE, **more)
         missed = r.choice(("run_once", "run_once", "skip", "all"))

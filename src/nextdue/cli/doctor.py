@@ -1,6 +1,7 @@
 """`nextdue doctor`: what around the file may hurt it. Each line: ok, warn or bad, and what to do."""
 
 import argparse
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -13,12 +14,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal, NamedTuple
 
+from nextdue import schedule
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, schedules, target
 from nextdue.cli.health import many
 from nextdue.cli.times import local_zone, relative, shown
 from nextdue.clock import span
-from nextdue.errors import NotAStore, StoreError, StoreMissing
+from nextdue.errors import BadDefinition, NotAStore, StoreError, StoreMissing
 from nextdue.sqlite import health, inspect, pauses, restore
 from nextdue.sqlite import schedules as stored
 from nextdue.sqlite.database import WAL_BYTES, wal_reset_bug
@@ -81,6 +83,7 @@ def examine(path: Path, app: Nextdue | None) -> Iterator[Finding]:
         yield from _workers(store)
         yield from _tasks(store, app)
         yield from _schedules(store, app)
+        yield from _ahead(store)
         yield from _paused(store)
     finally:
         store.close()
@@ -256,6 +259,25 @@ def _schedules(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
         yield Finding("warn", "schedules", f"can't be followed: {_named(broken)}", "nextdue schedules says why")
     if not (orphans or strange or late or broken):
         yield Finding("ok", "schedules", f"{render.counted(len(living), 'schedule')} in force")
+
+
+def _ahead(store: SqliteStore) -> Iterator[Finding]:
+    """Schedules that wait for a later slot than the next of their rule: those before it had come when the clock was
+    ahead of time, and none comes twice."""
+    now, found = store.now_ms(), []
+    for view in stored.listed(store):
+        if view.state != "waiting" or view.slot is None or schedule.from_end(view.plan):
+            continue
+        with contextlib.suppress(BadDefinition):  # its zone isn't known here
+            following = schedule.first(view.plan, now)
+            if following is not None and view.slot > following:
+                found.append(view)
+    if found:
+        latest = max(view.slot or 0 for view in found)
+        text = f"the clock was ahead when they ran last, and was set back; they wait until up to {shown(latest)}: "
+        text += _named(sorted({view.name for view in found}))
+        todo = "to begin anew from now: nextdue schedules pause, then resume, NAME KEY"
+        yield Finding("warn", "schedules", text, todo)
 
 
 def _named(words: list[str], most: int = 10) -> str:

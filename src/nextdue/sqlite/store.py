@@ -213,7 +213,7 @@ class SqliteStore:
         self.database.write("forget_rates", self._served | self.clock(), durable=False)
         said = _json.encode((list(names), queues)).decode()
         self.database.write("serves", {"worker": self._worker, "serves": said}, durable=False)
-        self._cut_leases()
+        self._cut()
 
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
@@ -301,16 +301,18 @@ class SqliteStore:
         """Whether the clock was set since it was last seen."""
         step = self.steady.saw(now)
         if step < 0:
-            self._cut_leases()
+            self._cut()
         if step:
             self.on_step(step)
             self.database.write("note_step", {"step": step, **self.clock()}, durable=False)
         return step != 0
 
-    def _cut_leases(self) -> None:
-        """No lease of the dead or the unknown is longer than what was asked; the living see to theirs."""
+    def _cut(self) -> None:
+        """After a clock that was set back no lease of the dead or the unknown is longer than what was asked (the living
+        see to theirs), and no wait for a period from an end is longer than that period."""
         living = _json.encode(self.lives.living()).decode()
         self.database.write("cut_leases", {"living": living, **self.clock()}, durable=False)
+        self.database.write("cut_periods", self.clock(), durable=False)
 
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""

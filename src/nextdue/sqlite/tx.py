@@ -348,6 +348,8 @@ def _fired(wire: Wire, claim: Claim, again: Finish | None, declared: int | None,
         return False
     at, within, slot = following
     wire.execute(SQL["tx_again"], {**proof, "again_delay": within, "again_due": at, "slot": slot})
+    if again is not None:
+        wire.execute(SQL["tx_asked"], {"id": claim.id})
     wire.execute(SQL["tx_hold"], {**proof, **named})
     return True
 

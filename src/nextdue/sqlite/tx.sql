@@ -60,6 +60,10 @@ UPDATE nextdue_task AS t SET
   lane = {plain_lane}
 WHERE id = :id AND token = :token
 
+-- An instant that the task of a schedule asked for itself is a slot: no clock that is set back brings it nearer.
+-- :name tx_asked
+UPDATE nextdue_task SET scheduled_for = due WHERE id = :id
+
 -- An occurrence of a schedule has ended. Nothing changes if the schedule was removed meanwhile.
 -- :name tx_fired
 UPDATE nextdue_schedule SET fired = fired + :counted, missed = 0, last = :scheduled_for WHERE name = :name AND key = :key

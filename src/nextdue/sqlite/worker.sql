@@ -477,6 +477,19 @@ WHERE o.name = nextdue_task.name AND nextdue_task.token IS NOT NULL
   AND nextdue_task.due > {instant} + o.lease
   AND nextdue_task.token >> 32 NOT IN (SELECT value FROM json_each(:living))
 
+-- Nor may what waits for a period from the end of its last attempt, or within it to be tried again, wait for longer than
+-- that: its due is no instant that anybody named. (Else what has a `scheduled_for` is a first one, snoozed or spread.)
+-- :define latest CAST(max({instant} + (g.plan ->> 'period_ms') + coalesce(g.plan ->> 'jitter_ms', 0) + 1, coalesce(g.plan ->> 'starting_ms', 0)) AS INTEGER)
+-- :name cut_periods
+UPDATE nextdue_task SET due = (
+  SELECT {latest} FROM nextdue_schedule g WHERE g.name = nextdue_task.name AND g.key = nextdue_task.key)
+WHERE id IN (
+  SELECT t.id FROM nextdue_schedule g CROSS JOIN nextdue_task t ON t.name = g.name AND t.key = g.key
+  WHERE t.token IS NULL AND CASE WHEN json_valid(g.plan) THEN
+      g.plan ->> 'period_ms' IS NOT NULL AND g.plan ->> 'anchor_ms' IS NULL AND t.due > {latest} END
+    AND (t.scheduled_for IS NULL OR (
+      SELECT r.outcome FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1) IN ('failed', 'crashed')))
+
 -- The last time that a worker saw the clock being set: when it was then, and by how many ms.
 -- :name note_step
 INSERT OR REPLACE INTO nextdue_meta(name, value) VALUES ('clock_step', json_array(coalesce(:now, {clock}), :step))
