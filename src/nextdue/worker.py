@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from nextdue import due
 from nextdue.errors import BadDefinition, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
-from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
+from nextdue.records import Claim, Ending, Look, Outcome, Serving, Settlement, TickRequest
 from nextdue.task import Options
 
 PASSING = (StoreBusy, StoreFull, StoreReadOnly)
@@ -243,8 +243,9 @@ class Worker:
         self._asked.discard(proof)
         if self.running.pop(proof, None) is None:
             return
-        if ending.kind == "finished":  # by itself, in a transaction of its own
-            self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
+        if ending.kind in ("finished", "rested"):  # by itself, in a transaction of its own
+            outcome: Outcome = "done" if ending.kind == "finished" else "snoozed"
+            self._settled([Settlement(claim.id, claim.token, outcome, ending.ran_ms, name=claim.name)], set())
         else:
             self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
 

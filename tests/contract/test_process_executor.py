@@ -126,7 +126,7 @@ def test_what_a_task_raises_is_its_ending(rig, what, kind, delay_ms, reason):
 
 
 def test_arguments_that_do_not_fit_are_unfit(rig):
-    assert rig().run("note", 1, 2, 3).kind == "unfit"
+    assert rig().run("note", 1, 2, 3).kind == "held"
 
 
 # limits and deaths

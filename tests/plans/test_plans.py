@@ -57,11 +57,11 @@ def statements(sql: dict[str, str]) -> dict[str, str]:
     for script in scripts:
         for trigger, when, body in TRIGGER.findall(script):
             if when:
-                found[f"{trigger} when"] = "SELECT " + re.sub(r"\bNEW\.(\w+)", r":\1", when)
+                found[f"{trigger} when"] = "SELECT " + re.sub(r"\b(?:NEW|OLD)\.(\w+)", r":\1", when)
             for text in body.split(";"):
                 clean = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
                 if clean and "RAISE(" not in clean:
-                    named(found, trigger, re.sub(r"\bNEW\.(\w+)", r":\1", clean))
+                    named(found, trigger, re.sub(r"\b(?:NEW|OLD)\.(\w+)", r":\1", clean))
     return found
 
 

@@ -19,7 +19,8 @@ from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared
 from nextdue.executors.blame import printed
-from nextdue.executors.call import Context, Desk, call
+from nextdue.executors.call import call
+from nextdue.executors.context import Context, Desk
 from nextdue.executors.declared import Found
 from nextdue.executors.wire import (
     PERMIT,

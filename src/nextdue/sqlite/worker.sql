@@ -18,7 +18,7 @@ DELETE FROM nextdue_worker WHERE id = :worker
 
 -- The temporary objects of a worker's connection.
 -- :name worker_setup
-CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER);
+CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER, woke INTEGER);
 CREATE TEMP TABLE nextdue_open(
   lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL, kind TEXT NOT NULL,
   limited INTEGER NOT NULL);
@@ -163,6 +163,20 @@ BEGIN
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
 END;
 
+-- Tasks that come after those that were settled. What becomes of them is the matter of the triggers on nextdue_mark; here
+-- those that are done say so, with their result. The others have another rest by then, or no row.
+CREATE TEMP TABLE nextdue_woken(task INTEGER PRIMARY KEY);
+CREATE TEMP VIEW nextdue_awaited AS SELECT NULL AS one;
+CREATE TEMP TRIGGER nextdue_awaited_do INSTEAD OF INSERT ON nextdue_awaited
+BEGIN
+  DELETE FROM nextdue_woken;
+  INSERT OR IGNORE INTO nextdue_woken
+    SELECT m.task FROM nextdue_settled s CROSS JOIN nextdue_mark m ON m.waits = +s.id AND m.done IS NULL;
+  UPDATE nextdue_now SET woke = EXISTS (SELECT 1 FROM nextdue_woken);
+  UPDATE nextdue_mark SET done = {now}, result = s.result, problem = NULL
+  FROM nextdue_settled s WHERE nextdue_mark.waits = +s.id AND nextdue_mark.done IS NULL AND +s.outcome = 'done';
+END;
+
 -- What was claimed and isn't simply run: leases taken over, and odd ones.
 CREATE TEMP TABLE nextdue_left(name TEXT NOT NULL, grp TEXT NOT NULL);
 CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
@@ -178,8 +192,9 @@ BEGIN
   -- life that was asked for begins all the same.
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message)
     SELECT t.id, t.name, t.key, t.claims, coalesce(t.scheduled_for, t.due), {now},
-      CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'expired' END, CASE WHEN NOT c.odd & 8 THEN 'expired' END,
-      CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
+      CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'expired' END,
+      CASE WHEN NOT c.odd & 8 THEN 'expired' WHEN t.reason = 'parent' THEN t.reason END,
+      CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' WHEN t.reason = 'parent' THEN t.message END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND NEW.keep_rows > 0;
   DELETE FROM nextdue_left;
@@ -233,7 +248,7 @@ BEGIN
       known IS 0 OR (again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL))), CASE WHEN NOT halted THEN delay END,
       CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
       CASE WHEN known IS NOT 0 THEN coalesce(again, CASE WHEN goes_on THEN next END) END, name, grp,
-      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
+      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND reason IS NOT 'in_doubt' AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
       again IS NOT NULL
     FROM (SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM (
       SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
@@ -254,6 +269,7 @@ BEGIN
       s.result, NEW.worker, min({now} + s.keep, {max})
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
     WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
+  INSERT INTO nextdue_awaited SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_mark WHERE waits IS NOT NULL AND done IS NULL);
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
 
@@ -381,7 +397,9 @@ SELECT (SELECT now FROM nextdue_now),
   EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
   (SELECT count(*) FROM nextdue_claimed WHERE odd BETWEEN 4 AND 7),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
-    SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
+    SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest})
+    OR ((SELECT woke FROM nextdue_now) AND EXISTS (
+      SELECT 1 FROM nextdue_woken w CROSS JOIN nextdue_task t ON t.id = w.task WHERE t.token IS NULL AND {nearest})),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- The running rows of a worker that were asked to stop.
@@ -394,7 +412,8 @@ SELECT json_group_object(t.id, json_array(
   g.plan, g.fired, g.missed, max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
   coalesce((
     SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
-    FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)))
+    FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)
+    OR EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = t.id)))
 FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.value CROSS JOIN nextdue_schedule g ON g.name = t.name AND g.key = t.key
 
 -- :name settled
