@@ -62,6 +62,8 @@ class Ending(msgspec.Struct, frozen=True):
     result: str | None = None
     error: BaseException | None = None
     """What it raised, for the log."""
+    said: str | None = None
+    """The last that it said of itself, as by ports.Executor.progress()."""
 
 
 class Settlement(msgspec.Struct, array_like=True, frozen=True):

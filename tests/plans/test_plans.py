@@ -15,7 +15,7 @@ from nextdue.sqlite.store import SqliteStore
 
 GOLDEN = Path(__file__).with_name("plans.txt")
 TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) [^\n]*(?:\nWHEN ([^\n]*))?\nBEGIN\n(.*?)\nEND", re.DOTALL)
-SCRIPTS = {"worker_setup", "caller_setup"}
+SCRIPTS = {"worker_setup", "limits_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
     # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.

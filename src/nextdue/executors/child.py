@@ -125,8 +125,8 @@ class Child:
         if proof in self._cancelled:  # looked up only now, so that it is heard either here or by the context
             return Ended(*proof, "cancelled")
         ending = call(found.definition, claim, context)
-        said = ending.reason, ending.message, ending.result, printed(ending.error)
-        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, *said)
+        last = ending.reason, ending.message, ending.result, printed(ending.error), ending.said
+        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, *last)
 
     def _find(self, name: str) -> Found:
         assert self._setup is not None

@@ -16,6 +16,7 @@ from nextdue.records import Claim, Doubt, Ending, Mark
 from nextdue.task import RetryAfter, Snooze, checked_name, failure_message
 
 DOUBTS = get_args(Doubt)
+CURSOR = "@cursor"
 NOT_YET = (Snooze, RetryAfter)
 """By these a function says itself that it did nothing yet."""
 
