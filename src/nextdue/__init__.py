@@ -45,7 +45,7 @@ from nextdue.errors import (
     Unsupported,
     WouldDeadlock,
 )
-from nextdue.executors.call import Context
+from nextdue.executors.context import Context
 from nextdue.handle import Handle
 from nextdue.records import RunView, TaskView
 from nextdue.sqlite.pauses import Pause

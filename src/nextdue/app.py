@@ -5,15 +5,17 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Concatenate, overload
 
+from nextdue.aio import in_thread
 from nextdue.calls import Declaring, P, R, Task
 from nextdue.clock import Duration, duration_ms
-from nextdue.codec import Signature
+from nextdue.codec import Signature, plain_text
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared, functions
-from nextdue.executors.call import Context, Definition
+from nextdue.executors.context import Context, Definition
 from nextdue.executors.functions import place
 from nextdue.handle import Handle
 from nextdue.records import State
@@ -35,10 +37,12 @@ from nextdue.task import (
     rate_ms,
     refuse_unknown,
 )
+from nextdue.tx import awaited
 from nextdue.upkeep import Upkeep
 from nextdue.worker import Hook
 
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
+EVENT_KEPT = timedelta(days=7)
 ALL = (1 << 63) - 1
 """The limit of find() that is none."""
 
@@ -258,6 +262,29 @@ class Nextdue(Upkeep, Scheduling):
         disk then; an exception rolls it back. Keep it short: all others wait.
         """
         return self.desk.transaction()
+
+    # events
+
+    def send(self, event: str, data: Any = None, *, keep: Duration = EVENT_KEPT, tx: Any = None) -> bool:
+        """An event has happened: tasks that wait for it, by ctx.wait_for(), go on with `data`; later ones needn't wait.
+
+        It is kept for `keep` (7 days). Sent again meanwhile it changes nothing: False. data: what JSON can hold. tx: a
+        transaction, as for using(). When this returns it is on disk. Raises BadDefinition, BadArguments, StoreError.
+        """
+        name, text = checked_name(event, "an event"), plain_text(data, f"event {event!r}")
+        ms = duration_ms(keep, "keep")
+        if tx is not None:
+            return self.desk.send(tx, name, text, ms)
+        self.desk.refuse_inside()
+        with self.desk.transaction() as own:
+            return self.desk.send(own, name, text, ms)
+
+    async def asend(self, event: str, data: Any = None, *, keep: Duration = EVENT_KEPT, tx: Any = None) -> bool:
+        """send() from a coroutine, without blocking its event loop."""
+        if tx is not None:  # a transaction belongs to its thread
+            return await awaited(tx, lambda one: self.send(event, data, keep=keep, tx=one))
+        self.desk.refuse_inside()
+        return await in_thread(partial(self.send, event, data, keep=keep))
 
     # working
 

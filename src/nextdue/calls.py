@@ -1,20 +1,22 @@
 """Declared tasks, and calls of them that are to be stored."""
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, KeyTaken
-from nextdue.executors.call import Context, Definition
+from nextdue.executors.context import Context, Definition
 from nextdue.handle import Handle
 from nextdue.records import Claim, Mode, Put
 from nextdue.schedules import on_demand
 from nextdue.sqlite.caller import Caller
+from nextdue.sqlite.tx import Transaction
 from nextdue.task import checked_key, checked_name, checked_priority
 from nextdue.tx import awaited
 
@@ -90,6 +92,8 @@ class Task(Generic[P, C, R]):
         latest: Duration | None = None,
         expires: Duration | datetime | None = None,
         group: str | None = None,
+        after: "Handle[Any] | Sequence[Handle[Any]]" = (),
+        if_dead: Literal["hold", "cancel"] = "hold",
         tx: Any = None,
     ) -> "Call[P, R]":
         """How a call is stored: `task.using(delay="5m", key="42").enqueue(42)`.
@@ -103,6 +107,9 @@ class Task(Generic[P, C, R]):
         anew.
         expires: not to be started after this (an aware datetime, or how long from now); recorded as expired.
         group: the group by which the task's limit and rate count it.
+        after: tasks that must be done before; until then it waits, at rest. ctx.results are what they returned. If
+        one of them ends in any other way, if_dead says whether this one is held, or cancelled; a held one goes on by
+        itself if that one is done after all. Raises UnknownTask, when stored, if nobody knows how one of them ended.
         tx: store it in this transaction, with which it is committed or rolled back: of nd.transaction(), a
         sqlite3.Connection, SQLAlchemy's Session or Connection (asynchronous ones with aenqueue), or
         django.db.connection inside of atomic().
@@ -134,9 +141,27 @@ class Task(Generic[P, C, R]):
             expires_ms=to_ms(expires) if isinstance(expires, datetime) else None,
             expires_in_ms=None if expires is None or isinstance(expires, datetime) else duration_ms(expires, "expires"),
             group=self._group(group),
+            after=self._parents(after, if_dead, on_conflict),
+            if_dead=if_dead,
             period_ms=period_ms,
         )
         return Call(self.app, self.definition, put, tx)
+
+    def _parents(self, after: Any, if_dead: str, on_conflict: str) -> tuple[int, ...]:
+        handles = [after] if isinstance(after, Handle) else after
+        if not isinstance(handles, list | tuple) or not all(isinstance(handle, Handle) for handle in handles):
+            raise BadDefinition(f"task {self.name}: after= takes the handles that enqueue() answers, not {after!r}")
+        if if_dead not in ("hold", "cancel"):
+            raise BadDefinition(f"task {self.name}: if_dead must be hold or cancel, not {if_dead!r}")
+        if handles and (self.options.period_ms is not None or on_conflict not in ("ignore", "reject")):
+            raise BadDefinition(
+                f"task {self.name}: what comes after= others is stored once; it can't run on demand, and on_conflict "
+                "can only be ignore or reject"
+            )
+        for handle in handles:
+            if handle.path != self.app.path:
+                raise BadDefinition(f"task {self.name} can't come after {handle!r}, which is in {handle.path}")
+        return tuple(dict.fromkeys(handle.id for handle in handles))
 
     def _group(self, group: str | None) -> str | None:
         if group is not None:
@@ -184,6 +209,9 @@ class Call(Generic[P, R]):
         texts = self._definition.signature.encode_many(tuples)
         if self._tx is not None:
             ids = self._app.desk.put_many(self._tx, put, texts, len(tuples))
+        elif put.after:
+            with self._transaction() as tx:
+                ids = self._app.desk.put_many(tx, put, texts, len(tuples))
         else:
             self._app.desk.refuse_inside()
             ids = self._app.caller.put_many(put, texts, len(tuples))
@@ -197,12 +225,20 @@ class Call(Generic[P, R]):
         self._app.desk.refuse_inside()
         return await in_thread(self._store, text)
 
+    def _transaction(self) -> AbstractContextManager[Transaction]:
+        """What comes after others takes several statements, which a single put is spared."""
+        self._app.desk.refuse_inside()
+        return self._app.desk.transaction()
+
     def _store(self, text: str, tx: Any = None) -> Handle[R]:
         put = self._put._replace(args=text)
         if put.period_ms is not None:
             put = on_demand(put)
         if tx is not None:
             stored = self._app.desk.put(tx, put)
+        elif put.after:
+            with self._transaction() as own:
+                stored = self._app.desk.put(own, put)
         else:
             self._app.desk.refuse_inside()
             stored = self._app.caller.put(put)

@@ -3,6 +3,7 @@
 Never pickle: whoever can write to the file can choose arguments, but never code.
 """
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable
@@ -19,7 +20,21 @@ MAX_BYTES = 1 << 20
 _TOO_DEEP = "is nested too deep, or contains itself"
 _encoder = msgspec.json.Encoder()
 _USING = frozenset(
-    ("delay", "due", "key", "remember", "queue", "priority", "on_conflict", "latest", "expires", "group", "tx")
+    [
+        "delay",
+        "due",
+        "key",
+        "remember",
+        "queue",
+        "priority",
+        "on_conflict",
+        "latest",
+        "expires",
+        "group",
+        "after",
+        "if_dead",
+        "tx",
+    ],
 )
 """What using() takes, and enqueue() is given by mistake."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -46,7 +61,7 @@ class Signature:
         self._types: list[Any] | None = None
         self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
         self._loose: list[bool] = []
-        self._result: tuple[msgspec.json.Decoder[Any], bool] | None = None
+        self._result: Returned | None = None
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The JSON text of a call, after proving that decode() gives back the same values.
@@ -246,39 +261,18 @@ class Signature:
         self._returns()
 
     def result_text(self, value: Any) -> str:
-        """A returned value as JSON, after proving that result() gives back the same.
-
-        Raises BadArguments: not what the annotation says, what JSON can't keep, over 1 MiB.
-        """
-        text = result_text(value, self.name)
-        decoder, loose = self._returns()
-        if loose:
-            problem = unkept(value, "the result")
-        else:
-            try:
-                back = decoder.decode(text)
-            except msgspec.ValidationError as exc:
-                raise BadArguments(f"{self.name}: the result is not what its annotation says: {exc}") from None
-            same = _equal(value, back)
-            problem = None if same else f"the result would come back as {_short(back)} instead of {_short(value)}"
-        if problem:
-            raise BadArguments(f"{self.name}: {problem}")
-        return text
+        """A returned value as JSON, after proving that result() gives back the same. Raises BadArguments."""
+        return self._returns().text(value)
 
     def result(self, text: str) -> Any:
         """The value of a stored result. Raises BadArguments if it no longer fits the annotation."""
-        try:
-            return self._returns()[0].decode(text)
-        except (msgspec.DecodeError, RecursionError) as exc:
-            raise BadArguments(f"{self.name}: the stored result doesn't fit the function's annotation: {exc}") from None
+        return self._returns().value(text)
 
-    def _returns(self) -> "tuple[msgspec.json.Decoder[Any], bool]":
-        """What decodes a result, and whether its type lets anything through, as where there is none, or None."""
+    def _returns(self) -> "Returned":
         if self._result is None:
-            hint = self._hints().get("return", Any)
-            kind = Any if hint is type(None) else hint
+            hints = self._hints()
             try:
-                self._result = msgspec.json.Decoder(kind), _is_loose(kind)
+                self._result = Returned.of(hints.get("return", Any), self.name)
             except TypeError as exc:
                 raise BadDefinition(f"task {self.name}: JSON can't restore what it returns: {exc}") from None
         return self._result
@@ -291,6 +285,65 @@ class Signature:
         for index, name in enumerate(self.names):
             message = message.replace(f"`$[{index}]", f"`{name}")
         return f"{self.name}: {message}"
+
+
+class Returned:
+    """What one function returns, as JSON and back. Its annotation decides what comes back."""
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        while isinstance(fn, functools.partial):
+            fn = fn.func
+        try:
+            hint = typing.get_type_hints(fn).get("return", Any)
+        except Exception:  # no function of Python, or its annotations can't be resolved here
+            hint = Any
+        try:
+            self._set(hint, name)
+        except TypeError as exc:
+            raise BadDefinition(f"{name}: JSON can't restore what it returns: {exc}") from None
+
+    @classmethod
+    def of(cls, hint: Any, name: str) -> "Returned":
+        """The same for a known type. Raises TypeError if JSON can't restore it."""
+        self = cls.__new__(cls)
+        self._set(hint, name)
+        return self
+
+    def _set(self, hint: Any, name: str) -> None:
+        # Without a type, or with None, plain JSON is all that can come back.
+        kind = Any if hint is type(None) else hint
+        self._name, self._decoder, self._loose = name, msgspec.json.Decoder(kind), _is_loose(kind)
+
+    def text(self, value: Any) -> str:
+        """A returned value as JSON, after proving that value() gives back the same.
+
+        Raises BadArguments: not what the annotation says, what JSON can't keep, over 1 MiB.
+        """
+        text = result_text(value, self._name)
+        if self._loose:
+            problem = unkept(value, "the result")
+        else:
+            try:
+                back = self._decoder.decode(text)
+            except msgspec.ValidationError as exc:
+                raise BadArguments(f"{self._name}: the result is not what its annotation says: {exc}") from None
+            same = _equal(value, back)
+            problem = None if same else f"the result would come back as {_short(back)} instead of {_short(value)}"
+        if problem:
+            raise BadArguments(f"{self._name}: {problem}")
+        return text
+
+    def value(self, text: str) -> Any:
+        """The value of a stored result. Raises BadArguments if it no longer fits the annotation."""
+        try:
+            return self._decoder.decode(text)
+        except (msgspec.DecodeError, RecursionError) as exc:
+            raise BadArguments(f"{self._name}: the stored result doesn't fit the annotation: {exc}") from None
+
+
+def plain_text(value: Any, name: str) -> str | None:
+    """A value of no annotated type as JSON, None for None. Raises BadArguments if it would come back changed."""
+    return None if value is None else Returned.of(Any, name).text(value)
 
 
 def result_text(value: Any, name: str) -> str:

@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Any
 
 from nextdue.errors import BadTransaction, NotAStore
-from nextdue.records import Claim, Put, Stored
-from nextdue.sqlite import files
+from nextdue.executors.steps import Resting
+from nextdue.records import Claim, Mark, Put, Stored
+from nextdue.sqlite import files, marks
 from nextdue.sqlite import tx as verbs
 from nextdue.sqlite.store import SqliteStore
 from nextdue.sqlite.tx import Connections, Finish, Transaction
+from nextdue.task import Cancelled
 from nextdue.tx import Guest, awaited, guest, is_async
 
 log = logging.getLogger("nextdue")
@@ -30,7 +32,7 @@ Tell = Callable[[str | None], None]
 
 
 class Desk:
-    """executors.call.Desk, and the transactions of an application."""
+    """executors.context.Desk, and the transactions of an application."""
 
     def __init__(self, path: Path, make_store: Callable[[], SqliteStore]) -> None:
         self.path = path
@@ -58,18 +60,33 @@ class Desk:
             )
 
     def put(self, tx: object, put: Put) -> Stored:
-        """Store one task in the user's transaction. Raises BadTransaction or StoreError."""
+        """Store one task in the user's transaction. Raises BadTransaction, StoreError and what refuse_after() does."""
         with self._guest(tx) as (one, store):
+            if put.after:
+                marks.refuse_after(one, put)
             stored = verbs.put(one, put, _now(store))
+            if put.after and stored.created:
+                marks.come_after(one, range(stored.id, stored.id + 1), put, _now(store))
             one.on_commit(self.connections.ring)
         return stored
 
     def put_many(self, tx: object, like: Put, calls: str, count: int) -> range:
-        """Store many tasks in the user's transaction. Raises BadTransaction or StoreError."""
+        """Store many tasks in the user's transaction. Raises as put() does."""
         with self._guest(tx) as (one, store):
+            if like.after:
+                marks.refuse_after(one, like)
             ids = verbs.put_many(one, like, calls, count, _now(store))
+            if like.after and ids:
+                marks.come_after(one, ids, like, _now(store))
             one.on_commit(self.connections.ring)
         return ids
+
+    def send(self, tx: object, event: str, data: str | None, keep_ms: int) -> bool:
+        """Send an event in the user's transaction; False if it was sent before."""
+        with self._guest(tx) as (one, store):
+            sent = marks.send(one, event, data, keep_ms, _now(store))
+            one.on_commit(self.connections.ring)
+        return sent
 
     @contextmanager
     def _guest(self, tx: object) -> Iterator[tuple[Guest, SqliteStore]]:
@@ -137,6 +154,67 @@ class Desk:
         """Whether the claim still stands, as committed. Raises StoreError."""
         with self.connections.use() as store:
             return store.database.read("tx_held", {"id": claim.id, "token": claim.token}) is not None
+
+    def mark(self, claim: Claim, label: str) -> Mark | None:
+        """What is marked under this label. Raises StoreError."""
+        with self.connections.use() as store:
+            return marks.read(store, claim.id, label)
+
+    def begin(self, claim: Claim, label: str, how: str) -> None:
+        """An effect is about to go out. Raises LeaseLost or StoreError."""
+        with self.connections.use() as store:
+            marks.begin(store, claim, label, how)
+
+    def end(self, claim: Claim, label: str, result: str | None, problem: str | None) -> None:
+        """It is out. Raises LeaseLost or StoreError."""
+        with self.connections.use() as store:
+            marks.end(store, claim, label, result, problem)
+
+    def withdraw(self, claim: Claim, label: str) -> None:
+        """It did not go out. Raises StoreError."""
+        with self.connections.use() as store:
+            marks.withdraw(store, claim, label)
+
+    def identity(self, claim: Claim) -> tuple[int, str] | None:
+        """When the task was put (UTC ms), and the id that its store had then; None if it is gone."""
+        with self.connections.use() as store:
+            return marks.identity(store, claim.id)
+
+    def results(self, claim: Claim) -> list[str | None]:
+        """What the tasks returned that this one comes after, as JSON."""
+        with self.connections.use() as store:
+            return marks.results(store, claim.id)
+
+    def wait(self, claim: Claim, label: str, event: str | None, ms: int | None, *, tell: Tell, begun_ns: int) -> Mark:
+        """Wait for an event, at most `ms`, or for so long: the mark if that is over.
+
+        Else the claim ends, the task rests, and Resting is raised; `tell` hears "open" and then "settled", or None.
+        Raises LeaseLost, Cancelled or StoreError.
+        """
+        tell("open")
+        rests = False
+        try:
+            with self.connections.transaction(f"a wait of {claim.name} #{claim.id}") as (tx, store):
+                one, now = guest(tx), _now(store)
+                stopped = verbs.stop_asked(one, claim)
+                mark, until = marks.wait(one, claim, label, event, ms, now)
+                rests = mark.done_ms is None and not stopped
+                if rests:
+                    ran_ms = (time.monotonic_ns() - begun_ns) // 1_000_000
+                    line = Finish(ran_ms, keep_rows=store.keep_rows, keep_ms=store.keep_ms, now_ms=now)
+                    verbs.rest(one, claim, line, until)
+                    one.on_commit(self.connections.ring)
+        except BaseException:
+            tell(None)
+            raise
+        if stopped:
+            tell(None)
+            raise Cancelled(f"{claim.name} #{claim.id}: its cancellation was asked for")
+        if not rests:
+            tell(None)
+            return mark
+        tell("settled")
+        raise Resting(f"{claim.name} #{claim.id} rests; this is no failure, let it pass")
 
     def finish(
         self,

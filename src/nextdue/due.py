@@ -107,7 +107,7 @@ def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[]
             return settlement(rest="done", crashes=0, alone=False)
         case "snoozed":
             return settlement(outcome="snoozed", delay_ms=ending.delay_ms, crashes=0, alone=False)
-        case "released" | "finished":  # what finished itself is settled; this would change nothing
+        case "released" | "finished" | "rested":  # what settled itself is settled; this would change nothing
             return settlement(outcome="released", delay_ms=0)
         case "cancelled":
             return settlement(outcome="cancelled", rest="cancelled")
@@ -116,7 +116,7 @@ def _settled(claim: Claim, ending: Ending, options: Options, random: Callable[[]
             if crashes >= MAX_CRASHES:
                 return settlement(outcome="dead", rest="dead", crashes=crashes)
             return settlement(outcome="crashed", delay_ms=crash_backoff_ms(crashes), crashes=crashes)
-        case "unfit":
+        case "held":
             return settlement(outcome="held", rest="held")
         case "gave_up":
             return settlement(outcome="dead", rest="dead", attempts=claim.attempts + 1)
@@ -154,6 +154,8 @@ def next_of(claim: Claim, random: Callable[[], float]) -> Next | None:
 def followed(claim: Claim, ended: Settlement, random: Callable[[], float]) -> Settlement:
     """The same for a schedule's row: an occurrence that ended, however it ended, is followed by the next one."""
     assert claim.occurrence is not None
+    if ended.reason == "in_doubt":
+        return ended  # it isn't over before a person has decided
     if ended.outcome in ("failed", "crashed") and ended.delay_ms is not None:
         now = claim.scheduled_for + claim.occurrence.late_ms + (ended.ran_ms or 0)
         until = schedule.retried_until(schedule.read(claim.occurrence.plan), claim.scheduled_for, now)

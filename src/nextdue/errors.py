@@ -7,6 +7,7 @@ NextdueError
 ├── BadTransaction (ValueError)     a transaction that can't carry a task, or one used wrongly
 ├── KeyTaken                        on_conflict="reject" and the key is in use
 ├── UnknownTask                     no such task in this file
+├── NotInDoubt (LookupError)        a step that is to be decided on, and of which nobody doubts
 ├── TaskFailed                      the task whose result is asked for ended without one
 ├── ResultNotKept (LookupError)     the task is done, but there is no result to give
 ├── WouldDeadlock                   a task waits for another one, in whose way it is
@@ -50,6 +51,10 @@ class KeyTaken(NextdueError):
 
 class UnknownTask(NextdueError, LookupError):
     """There is no such task in this file."""
+
+
+class NotInDoubt(NextdueError, LookupError):
+    """There is no step of this label in doubt; it was made, or never begun, or its task runs."""
 
 
 class TaskFailed(NextdueError):

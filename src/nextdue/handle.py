@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from datetime import datetime
+from pathlib import Path
 from shlex import quote
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +11,7 @@ import msgspec
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, from_ms, utc_text
 from nextdue.errors import BadArguments, ResultNotKept, TaskFailed, UnknownTask, WouldDeadlock
-from nextdue.executors.call import running_in_worker
+from nextdue.executors.context import running_in_worker
 from nextdue.records import RunView, State, TaskView
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
@@ -41,6 +42,11 @@ class Handle(Generic[R]):
 
     def __hash__(self) -> int:
         return hash((self.id, self._caller.path))
+
+    @property
+    def path(self) -> Path:
+        """The file it is in."""
+        return self._caller.path
 
     # looking at it
 

@@ -17,6 +17,9 @@ POINTS = {
     "enqueued": "after a task was enqueued",
     "finish": "at the end of ctx.finish, before its commit",
     "finished": "after the commit of ctx.finish",
+    "begun": "after a step was marked as begun, before its effect",
+    "effect": "after the effect of a step, before it was marked as done",
+    "marked": "after a step was marked as done",
     "replace": "before ctx.replace renamed a file",
     "replaced": "after ctx.replace renamed a file",
 }

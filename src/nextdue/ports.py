@@ -149,7 +149,10 @@ class Executor(Protocol):
         ...
 
     def progress(self) -> list[tuple[Claim, str]]:
-        """What running tasks said of themselves since the last call, each as JSON [done, total, note]."""
+        """What running tasks said of themselves since the last call, each as JSON: [progress] or [progress, cursor].
+
+        Progress is [done, total, note], or null.
+        """
         ...
 
     def waiting(self, kind: str | None = None) -> int:

@@ -7,10 +7,12 @@ import msgspec
 
 Outcome = Literal["done", "failed", "snoozed", "released", "dead", "held", "crashed", "cancelled", "expired", "missed"]
 """How one claim ended; the word kept in the run history."""
-Kind = Literal["done", "failed", "snoozed", "gave_up", "unfit", "released", "cancelled", "crashed", "finished"]
-"""What an executor says of how one claim ended. finished: by itself, in a transaction of its own."""
+Kind = Literal["done", "failed", "snoozed", "gave_up", "held", "released", "cancelled", "crashed", "finished", "rested"]
+"""What an executor says of how one claim ended. finished, rested: by itself, in a transaction of its own."""
 Mode = Literal["ignore", "reject", "replace", "earliest", "extend", "again"]
 """What a put does when its key is in use."""
+Doubt = Literal["repeat", "skip", "hold"]
+"""What a rerun does with a step that was begun and not marked as done."""
 State = Literal["waiting", "running", "done", "dead", "cancelled", "held", "gone"]
 """What a user sees of a task; derived from its row or, when that is gone, from the run history."""
 
@@ -60,6 +62,8 @@ class Ending(msgspec.Struct, frozen=True):
     result: str | None = None
     error: BaseException | None = None
     """What it raised, for the log."""
+    said: str | None = None
+    """The last that it said of itself, as by ports.Executor.progress()."""
 
 
 class Settlement(msgspec.Struct, array_like=True, frozen=True):
@@ -122,6 +126,10 @@ class Put(NamedTuple):
     expires_ms: int | None = None
     expires_in_ms: int | None = None
     group: str | None = None
+    after: tuple[int, ...] = ()
+    """It rests until these tasks are done."""
+    if_dead: str = "hold"
+    """What becomes of it if one of them never will be: hold, cancel."""
     period_ms: int | None = None
     """On demand: a run at the end of the period of the wished due; `key` is that of all of them and gets a number."""
 
@@ -159,6 +167,26 @@ class Stored(NamedTuple):
     id: int
     created: bool
     state: State
+
+
+class Mark(NamedTuple):
+    """What is recorded of a step, or of a wait, of one task."""
+
+    done_ms: int | None
+    """When the effect was out (UTC); None: it was begun, and nobody knows."""
+    result: str | None
+    """JSON."""
+    problem: str | None
+    """Why there is no result."""
+
+
+class InDoubt(NamedTuple):
+    """A step of which nobody knows whether it happened, or what it returned."""
+
+    label: str
+    begun_ms: int
+    how: Doubt | None
+    problem: str | None
 
 
 class TickRequest(NamedTuple):

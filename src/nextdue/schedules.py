@@ -13,7 +13,7 @@ from nextdue import schedule
 from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.codec import Signature
 from nextdue.errors import BadDefinition
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.records import Declared, Put
 from nextdue.schedule import Missed, Plan
 from nextdue.sqlite import schedules as stored

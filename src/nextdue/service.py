@@ -19,7 +19,7 @@ from nextdue.clock import Duration, duration_ms, span
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, NextdueError, StoreError
 from nextdue.executors import declared
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.executors.several import SeveralExecutors
 from nextdue.records import Settlement
 from nextdue.schedules import Pairs, declare

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from nextdue import due
 from nextdue.errors import BadDefinition, BadTime, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from nextdue.ports import Alarm, Executor, Store, Woken
-from nextdue.records import Claim, Ending, Look, Serving, Settlement, TickRequest
+from nextdue.records import Claim, Ending, Look, Outcome, Serving, Settlement, TickRequest
 from nextdue.task import Options
 
 PASSING = (StoreBusy, StoreFull, StoreReadOnly)
@@ -66,6 +66,7 @@ class Worker:
         self.running: dict[tuple[int, int], Claim] = {}
         self._since: dict[tuple[int, int], int] = {}
         self._outbox: list[Settlement] = []
+        self._words: dict[tuple[int, int], str] = {}
         self._ticks = 0
         self._claimings: Counter[str] = Counter()
         self._passed: set[str] = set()
@@ -103,6 +104,7 @@ class Worker:
         self._saw(answer.now_ms)
         self._alone_due = answer.alone_due_ms
         del self._outbox[: len(request.settlements)]
+        self._words.clear()
         self._settled(request.settlements, set(answer.lost))
         if answer.held is not None:
             self._renewed = self._now
@@ -243,13 +245,17 @@ class Worker:
         self._asked.discard(proof)
         if self.running.pop(proof, None) is None:
             return
-        if ending.kind == "finished":  # by itself, in a transaction of its own
-            self._settled([Settlement(claim.id, claim.token, "done", ending.ran_ms, name=claim.name)], set())
+        if ending.kind in ("finished", "rested"):  # by itself, in a transaction of its own
+            outcome: Outcome = "done" if ending.kind == "finished" else "snoozed"
+            self._settled([Settlement(claim.id, claim.token, outcome, ending.ran_ms, name=claim.name)], set())
         else:
+            if ending.said is not None:
+                self._words[proof] = ending.said
             self._outbox.append(due.settle(claim, ending, self.options[claim.name], self.random))
 
     def _request(self) -> TickRequest:
         self._ticks += 1
+        self._words.update({(claim.id, claim.token): said for claim, said in self.executor.progress()})
         open_ = not self._closed() and self._hold_ends() is None
         kind = self._turn()
         free = self._free(kind) if open_ else 0
@@ -270,7 +276,7 @@ class Worker:
             renewed_ms=0 if self._doubt else self._renewed,
             renew_every_ms=1 if self._doubt else self._renew_every(),
             kind=kind,
-            progress=[(c.id, c.token, said) for c, said in self.executor.progress()],
+            progress=[(*proof, said) for proof, said in self._words.items()],
         )
 
     def _ahead(self, kind: str) -> int:

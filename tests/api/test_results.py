@@ -434,7 +434,7 @@ def test_the_settlement_says_how_long_the_history_must_keep_it(key):
         return due.settle(claim, Ending(claim, kind, ran_ms=0, result=result), options, lambda: 0.0).keep_ms
 
     assert kept("done", "5") == 5000
-    assert [kept(kind, None) for kind in ("done", "failed", "cancelled", "unfit")] == [None] * 4
+    assert [kept(kind, None) for kind in ("done", "failed", "cancelled", "held")] == [None] * 4
 
 
 def test_a_dead_task_says_how_it_is_started_anew(world, act):

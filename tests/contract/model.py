@@ -40,7 +40,7 @@ class Task:
     def next_life(self) -> None:
         """What was asked for while it ran begins."""
         self.due, self.args, self.rest = self.again_due, self.again_args or "", None
-        self.attempts = self.crashes = 0
+        self.attempts = self.crashes = self.claims = 0
         self.scheduled_for = self.again_due = self.again_args = None
 
     def halt(self, now: int) -> None:

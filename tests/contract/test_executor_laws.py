@@ -198,7 +198,7 @@ def test_progress_is_told_once(crew):
     first, second = crew.start("wait", 1, 2)
     until(lambda: len(crew.begun) == 2)
     time.sleep(0.01)
-    assert crew.executor.progress() == [(first, '[1,10,"at it"]'), (second, '[2,10,"at it"]')]
+    assert crew.executor.progress() == [(first, '[[1,10,"at it"]]'), (second, '[[2,10,"at it"]]')]
     assert crew.executor.progress() == []
 
 
@@ -216,7 +216,7 @@ def test_arguments_that_do_not_fit_are_said_to(crew):
     claim = Claim(1, 1, "wait", '["text"]', None, 0, 0, 1, 0, 0)
     crew.executor.start(claim)
     (ending,) = crew.collect(1)
-    assert (ending.kind, ending.reason) == ("unfit", "arguments")
+    assert (ending.kind, ending.reason) == ("held", "arguments")
 
 
 def test_a_closed_one_starts_no_more_and_abandons_what_runs(crew):

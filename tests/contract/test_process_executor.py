@@ -126,7 +126,7 @@ def test_what_a_task_raises_is_its_ending(rig, what, kind, delay_ms, reason):
 
 
 def test_arguments_that_do_not_fit_are_unfit(rig):
-    assert rig().run("note", 1, 2, 3).kind == "unfit"
+    assert rig().run("note", 1, 2, 3).kind == "held"
 
 
 # limits and deaths
@@ -216,7 +216,7 @@ def test_a_cancelled_task_hears_it_and_cleans_up(rig, tmp_path):
 
     r.sees(heard)
     assert said[0][0] is claim
-    done, total, note = msgspec.json.decode(said[0][1])
+    ((done, total, note),) = msgspec.json.decode(said[0][1])
     assert (total, note) == (10_000, "stepping")
     assert done > 0
     r.executor.cancel(claim)

@@ -244,6 +244,7 @@ def test_points_are_silent_outside_a_task(mark, box):
 def test_every_point_is_reached_by_some_task(box, nd, export):
     @nd.task
     def finishing(ctx: Context) -> None:
+        ctx.step("a", int)
         with ctx.finish():
             pass
 

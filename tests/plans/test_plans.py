@@ -15,7 +15,7 @@ from nextdue.sqlite.store import SqliteStore
 
 GOLDEN = Path(__file__).with_name("plans.txt")
 TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) [^\n]*(?:\nWHEN ([^\n]*))?\nBEGIN\n(.*?)\nEND", re.DOTALL)
-SCRIPTS = {"worker_setup", "caller_setup"}
+SCRIPTS = {"worker_setup", "limits_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
     # As many as one tick found expired; the thousand behind one that isn't admitted, to have them in their order.
@@ -59,11 +59,11 @@ def statements(sql: dict[str, str]) -> dict[str, str]:
     for script in scripts:
         for trigger, when, body in TRIGGER.findall(script):
             if when:
-                found[f"{trigger} when"] = "SELECT " + re.sub(r"\bNEW\.(\w+)", r":\1", when)
+                found[f"{trigger} when"] = "SELECT " + re.sub(r"\b(?:NEW|OLD)\.(\w+)", r":\1", when)
             for text in body.split(";"):
                 clean = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
                 if clean and "RAISE(" not in clean:
-                    named(found, trigger, re.sub(r"\bNEW\.(\w+)", r":\1", clean))
+                    named(found, trigger, re.sub(r"\b(?:NEW|OLD)\.(\w+)", r":\1", clean))
     return found
 
 

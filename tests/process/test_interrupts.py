@@ -7,7 +7,7 @@ import time
 import pytest
 
 from nextdue import Nextdue
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.executors.threads import ThreadExecutor
 from nextdue.records import Claim
 from tests.process.harness import Place, until

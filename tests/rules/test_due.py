@@ -9,7 +9,7 @@ from nextdue.clock import MAX_MS
 from nextdue.records import Claim, Ending
 from nextdue.task import Options, Retry
 
-KINDS = ("done", "snoozed", "released", "unfit", "gave_up", "failed")
+KINDS = ("done", "snoozed", "released", "held", "gave_up", "failed")
 
 
 def never() -> float:
@@ -198,7 +198,7 @@ def test_the_limit_is_the_number_of_attempts(limit):
         ("done", "k", "done", (None, "done", False)),
         ("snoozed", None, "snoozed", (5, None, False)),
         ("released", "k", "released", (0, None, False)),
-        ("unfit", None, "held", (None, "held", False)),
+        ("held", None, "held", (None, "held", False)),
         ("gave_up", None, "dead", (None, "dead", False)),
         ("failed", None, "failed", (60_000, None, False)),
     ],
@@ -211,7 +211,7 @@ def test_what_becomes_of_a_row(kind, key, outcome, becomes):
     assert (said.delay_ms, said.rest, said.forget) == becomes
 
 
-@pytest.mark.parametrize("kind", ["snoozed", "released", "unfit"])
+@pytest.mark.parametrize("kind", ["snoozed", "released", "held"])
 def test_snoozing_stopping_and_waiting_for_a_person_are_no_attempts(kind):
     """F077."""
     claimed = claim(attempts=11, crashes=1)

@@ -34,7 +34,7 @@ NIGHTS = {
 }
 """Zones, and the hours in UTC before their clocks are changed, or before a night of another kind."""
 CRONS = ("*/20 * * * *", "0 * * * *", "30 2 * * *", "15,45 0-3 * * *", "*/7 1-2 * * *", "30 */2 * * *", "0 0 * * *")
-KINDS = ("done", "done", "done", "done", "failed", "snoozed", "itself", "gave_up", "unfit", "crashed", "killed")
+KINDS = ("done", "done", "done", "done", "failed", "snoozed", "itself", "gave_up", "held", "crashed", "killed")
 STORM_MS, QUIET_MS = 4 * HOUR, HOUR
 
 

@@ -17,7 +17,7 @@ REGISTRY_HOST = re.compile(
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|NotImplementedError)\b")
 NOT_OURS = re.compile(r"\.git|\.venv|\.hypothesis|\.\w+_cache|__pycache__|build|dist")
 
-PAGES = ("statements.sql", "caller.sql", "worker.sql", "tx.sql")
+PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql", "tx.sql", "marks.sql")
 """Pages whose names are asked for as they stand."""
 SQL_HOLDERS = {"sql", "_sql", "SQL"}
 # `sql` may also be a plain string or the mapping itself.

@@ -19,7 +19,8 @@ from nextdue.clock import Duration, duration_ms
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared
 from nextdue.executors.blame import printed
-from nextdue.executors.call import Context, Desk, call
+from nextdue.executors.call import call
+from nextdue.executors.context import Context, Desk
 from nextdue.executors.declared import Found
 from nextdue.executors.wire import (
     PERMIT,
@@ -124,8 +125,8 @@ class Child:
         if proof in self._cancelled:  # looked up only now, so that it is heard either here or by the context
             return Ended(*proof, "cancelled")
         ending = call(found.definition, claim, context)
-        said = ending.reason, ending.message, ending.result, printed(ending.error)
-        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, *said)
+        last = ending.reason, ending.message, ending.result, printed(ending.error), ending.said
+        return Ended(*proof, ending.kind, ending.ran_ms, ending.delay_ms, *last)
 
     def _find(self, name: str) -> Found:
         assert self._setup is not None

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from nextdue.errors import BadDefinition
-from nextdue.executors.call import Definition, Desk
+from nextdue.executors.context import Definition, Desk
 
 MAIN = "__nextdue_main__"
 """The name under which a child loads the script: its `if __name__ == "__main__"` part is not run."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared
-from nextdue.executors.call import Context
+from nextdue.executors.context import Context
 from nextdue.task import RunIn
 
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from nextdue.executors.call import Context, Definition, Desk, call
+from nextdue.executors.call import call
+from nextdue.executors.context import Context, Definition, Desk
 from nextdue.records import Claim, Ending
 
 if TYPE_CHECKING:

@@ -15,20 +15,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from nextdue.executors.call import (
-    Context,
-    Definition,
-    Desk,
-    Unfit,
-    all_progress,
-    first_limit_ms,
-    indescribable,
-    invoke,
-    raised,
-    returned,
-    running_in_worker,
-    timed,
-)
+from nextdue.executors.call import Unfit, indescribable, invoke, raised, returned, timed
+from nextdue.executors.context import Context, Definition, Desk, all_progress, first_limit_ms, running_in_worker
 from nextdue.executors.pool import DaemonPool
 from nextdue.executors.watch import WatchedSelector, watch
 from nextdue.records import Claim, Ending

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from nextdue.executors import declared
-from nextdue.executors.call import Definition, Desk
+from nextdue.executors.context import Definition, Desk
 from nextdue.executors.offspring import Offspring
 from nextdue.executors.wire import Begun, Cancel, Ended, Extended, Ready, Said, Settles, Setup, ToWorker
 from nextdue.records import Claim, Ending

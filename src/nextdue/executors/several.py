@@ -7,7 +7,7 @@ start of the worker: later the disk may hold another version, or the process may
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-from nextdue.executors.call import Definition, Desk
+from nextdue.executors.context import Definition, Desk
 from nextdue.ports import Executor
 from nextdue.records import Claim, Ending
 from nextdue.task import RunIn

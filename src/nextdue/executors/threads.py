@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
-from nextdue.executors.call import Context, Definition, Desk, all_progress, call, first_limit_ms
+from nextdue.executors.call import call
+from nextdue.executors.context import Context, Definition, Desk, all_progress, first_limit_ms
 from nextdue.records import Claim, Ending
 
 

@@ -67,15 +67,18 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="is", omit_defau
     result: str | None = None
     trace: str | None = None
     """The printed traceback."""
+    said: str | None = None
 
     def ending(self, claim: Claim) -> Ending:
         """The same for a worker."""
         error = None if self.trace is None else InChild(self.trace)
-        return Ending(claim, self.kind, self.ran_ms, self.delay_ms, self.reason, self.message, self.result, error)
+        return Ending(
+            claim, self.kind, self.ran_ms, self.delay_ms, self.reason, self.message, self.result, error, self.said
+        )
 
 
 class Said(msgspec.Struct, frozen=True, tag="said", tag_field="is"):
-    """The running task's progress."""
+    """What the running task says of itself."""
 
     id: int
     token: int

@@ -2,13 +2,15 @@
 
 Each module that asks the file something has a page of SQL of its own name beside it, but for these:
 
-store       the verbs of ports.Store            statements.sql (looking), caller.sql (putting), worker.sql (working)
+store       the verbs of ports.Store            statements.sql (looking), caller.sql (putting), worker.sql and
+                                                limits.sql (working)
 words.sql   what the words in braces mean, in all pages
 schema/     the tables, a file for each version; migrate brings a file to the newest
 
 who uses it
 caller      any thread of a program: one connection, put after put in common commits
 tx          transactions that aren't ours alone
+marks       steps of tasks, what they wait for, events
 waiting     who waits for the end of tasks: one thread for all of them
 care        what people do to tasks, one or many: find, retry, run now, cancel, purge
 pauses      queues, names and tasks at rest

@@ -76,6 +76,7 @@ BEGIN
   INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, expires, grp)
     SELECT k.lane, NEW.name, k.due, NEW.key, NEW.args, NEW.remember, k.now, min(k.now + NEW.latest, {max}), k.expires, NEW.grp
     FROM nextdue_kept k WHERE k.before IS NULL;
+  DELETE FROM nextdue_mark WHERE task = (SELECT k.id FROM nextdue_kept k WHERE k.before = 'over');
   UPDATE nextdue_task SET
     lane = k.lane, due = k.due, rest = NULL, args = NEW.args, remember = NEW.remember, created = k.now, attempts = 0,
     crashes = 0, claims = 0, scheduled_for = NULL, gone_at = NULL, reason = NULL, message = NULL, wished = NULL,
@@ -97,7 +98,7 @@ BEGIN
     attempts = CASE WHEN NEW.mode = 'replace' THEN 0 ELSE attempts END,
     scheduled_for = CASE WHEN NEW.mode = 'replace' THEN NULL ELSE scheduled_for END
   FROM (
-    SELECT k.*, t.grp IS NOT NEW.grp AS moves, CASE
+    SELECT k.*, t.grp IS NOT NEW.grp AND t.rest IS NOT 'waits' AS moves, CASE
       WHEN k.due < t.due AND t.grp IS NEW.grp AND EXISTS (
         SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = t.grp AND t.due > k.now AND t.due <= r.tail) THEN t.due
       WHEN NEW.mode = 'replace' THEN k.due
@@ -126,11 +127,11 @@ CREATE TEMP TRIGGER nextdue_cancel_do INSTEAD OF INSERT ON nextdue_cancel
 BEGIN
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome)
     SELECT id, name, key, claims, coalesce(scheduled_for, due, wished), coalesce(NEW.now, {clock}), 'cancelled'
-    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND {plain} AND NEW.keep_rows > 0;
+    FROM nextdue_task WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked', 'waits')) AND token IS NULL AND {plain} AND NEW.keep_rows > 0;
   INSERT INTO nextdue_next SELECT id FROM nextdue_task WHERE id = NEW.id AND {plain};
   UPDATE nextdue_task SET
     due = NULL, rest = 'cancelled', wished = NULL, again_due = NULL, again_args = NULL, gone_at = min(coalesce(NEW.now, {clock}) + coalesce(remember, 0), {max})
-  WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked')) AND token IS NULL AND {plain};
+  WHERE id = NEW.id AND (due IS NOT NULL OR rest IN ('held', 'dead', 'blocked', 'waits')) AND token IS NULL AND {plain};
   DELETE FROM nextdue_task WHERE id = NEW.id AND rest = 'cancelled' AND key IS NULL;
   -- A running one is asked to stop, and its next life is off; but not that of a schedule, which has become another one.
   UPDATE nextdue_task SET stop = coalesce(stop, NEW.now, {clock}),

@@ -34,7 +34,7 @@ RETRY_S = 0.000_1
 WAL_BYTES = 4 << 20
 """The size at which the WAL is moved into the database."""
 LOOK_EVERY = 8
-PAGES = ("statements.sql", "caller.sql", "worker.sql")
+PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql")
 """The SQL of the store; other pages are brought when they are needed."""
 
 Params = Mapping[str, Any]

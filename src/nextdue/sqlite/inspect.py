@@ -65,7 +65,7 @@ def check(database: Readable, *, integrity: bool = True) -> list[str]:
     findings += [text for (text,) in rows(database, "check_meta", {"version": VERSION}) if text]
     for table in tables if integrity else ():
         findings += [text for (text,) in rows(database, "check_integrity", {"name": table, "limit": FINDINGS})]
-    for name in ("tasks", "keys", "lanes", "schedules", "runs", "endings", "workers"):
+    for name in ("tasks", "keys", "marks", "waits", "lanes", "schedules", "runs", "endings", "workers"):
         found = rows(database, f"check_{name}", {"limit": FINDINGS + 1})
         findings += [text or f"{name}: NULL where none may be" for (text,) in found[:FINDINGS]]
         if len(found) > FINDINGS:

@@ -70,7 +70,7 @@ SELECT 'task ' || id || ': ' || substr(wrong, 3) FROM (
     CASE WHEN (t.due IS NULL) = (t.rest IS NULL) THEN '; it must have either a due or a reason to rest' ELSE '' END ||
     CASE WHEN typeof(t.due) NOT IN ('integer', 'null') OR t.due NOT BETWEEN 0 AND {max}
       THEN '; its due is no instant: ' || quote(t.due) ELSE '' END ||
-    CASE WHEN t.rest NOT IN ('done', 'dead', 'cancelled', 'held', 'blocked') THEN '; unknown rest ' || quote(t.rest) ELSE '' END ||
+    CASE WHEN t.rest NOT IN ('done', 'dead', 'cancelled', 'held', 'blocked', 'waits') THEN '; unknown rest ' || quote(t.rest) ELSE '' END ||
     CASE WHEN t.token IS NOT NULL AND t.due IS NULL THEN '; it is at rest and has a token' ELSE '' END ||
     CASE WHEN t.token >> 32 NOT BETWEEN 1
         AND coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_worker'), 0)
@@ -97,6 +97,24 @@ SELECT 'task ' || id || ': ' || substr(wrong, 3) FROM (
     AS wrong
   FROM nextdue_task t NOT INDEXED LEFT JOIN nextdue_lane l ON l.id = t.lane
 ) WHERE wrong <> '' OR wrong IS NULL ORDER BY id LIMIT :limit
+
+-- :name check_marks
+SELECT 'mark ' || quote(m.label) || ' of task ' || m.task || ': ' || CASE
+  WHEN t.id IS NULL THEN 'its task isn''t there'
+  WHEN t.rest = 'done' THEN 'its task is done'
+  ELSE 'its result isn''t JSON' END
+FROM nextdue_mark m LEFT JOIN nextdue_task t ON t.id = m.task
+WHERE t.id IS NULL OR t.rest = 'done' OR NOT json_valid(coalesce(m.result, '0')) LIMIT :limit
+
+-- :name check_waits
+SELECT 'task ' || t.id || ': it waits, and for nothing' FROM nextdue_task t
+WHERE t.rest = 'waits' AND NOT EXISTS (
+  SELECT 1 FROM nextdue_mark m WHERE m.task = t.id AND m.waits IS NOT NULL AND m.done IS NULL)
+UNION ALL
+SELECT 'task ' || m.task || ': it waits for task ' || m.waits || ', which isn''t there' FROM nextdue_mark m
+WHERE m.waits IS NOT NULL AND m.done IS NULL AND typeof(m.waits) = 'integer' AND m.problem IS NULL
+  AND NOT EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = m.waits)
+LIMIT :limit
 
 -- :name check_keys
 SELECT 'task ' || name || ': the key ' || quote(key) || ' is held by ' || count(*) || ' rows: ' || group_concat(id)

@@ -191,6 +191,7 @@ class SqliteStore:
 
     def enlist(self) -> int:
         self.database.script("worker_setup")
+        self.database.script("limits_setup")
         self.lives.prepare()
         params = {"host": socket.gethostname(), "pid": os.getpid(), **self.clock()}
         worker = self.database.write("enlist", params).lastrowid or 0

@@ -300,6 +300,39 @@ def lost(claim: Claim) -> LeaseLost:
     )
 
 
+def stop_asked(wire: Wire, claim: Claim) -> bool:
+    """Whether a cancellation of the claimed task was asked for. Raises LeaseLost."""
+    found = wire.execute(SQL["tx_held"], {"id": claim.id, "token": claim.token})
+    if not found:
+        raise lost(claim)
+    return found[0][3] is not None
+
+
+def rest(wire: Wire, claim: Claim, finish: Finish, until_ms: int | None) -> None:
+    """The task's claim ends, in this transaction, and it rests: until then, or (None) until what it waits for is there.
+
+    A next life that was asked for meanwhile begins instead, as when an attempt ends in any other way.
+    """
+    proof: dict[str, Any] = {"id": claim.id, "token": claim.token, "now": finish.now_ms}
+    _, group, others_due, _ = wire.execute(SQL["tx_held"], proof)[0]
+    line = {"outcome": "snoozed", "result": None, "keep": None}
+    wire.execute(SQL["tx_run"], {**proof, **line, "keep_rows": finish.keep_rows, "ran": finish.ran_ms})
+    if others_due is not None:
+        wire.execute(SQL["tx_again"], {**proof, "again_delay": None, "again_due": None, "slot": None})
+    else:
+        wire.execute(SQL["tx_wait"], {**proof, "until": until_ms})
+    _make_room(wire, claim, group, finish)
+
+
+def _make_room(wire: Wire, claim: Claim, group: str | None, finish: Finish) -> None:
+    """What every end of a claim does: let one of its group go, and purge at most twice what it settled."""
+    if group is not None:
+        wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group, "now": finish.now_ms})
+    purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
+    for statement in ("tx_purge_kept", "tx_purge_runs", "tx_purge_results", "tx_purge_tasks"):
+        wire.execute(SQL[statement], purge)
+
+
 def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     """The task is done, in this transaction. Whether to ring after the commit. Raises LeaseLost.
 
@@ -312,7 +345,9 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
         raise lost(claim)
     key, group, others_due, stop = found[0]
     kept = {"keep_rows": finish.keep_rows, "keep": finish.result_ms}
-    wire.execute(SQL["tx_run"], {**proof, **kept, "ran": finish.ran_ms, "result": finish.result})
+    wire.execute(SQL["tx_run"], {**proof, **kept, "outcome": "done", "ran": finish.ran_ms, "result": finish.result})
+    wire.execute(SQL["tx_awaited"], {**proof, "result": finish.result})
+    awaited = bool(wire.execute(SQL["tx_did"], {})[0][0])
     itself = stop is None and (finish.again_delay_ms is not None or finish.again_due_ms is not None)
     if claim.occurrence is not None:
         itself = _fired(wire, claim, finish if itself else None, others_due, proof)
@@ -321,12 +356,8 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
         wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due, "slot": None})
     else:
         wire.execute(SQL["tx_forget" if key is None else "tx_rest"], proof)
-    if group is not None:
-        wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group})
-    purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
-    for statement in ("tx_purge_kept", "tx_purge_runs", "tx_purge_results", "tx_purge_tasks"):
-        wire.execute(SQL[statement], purge)
-    return itself or others_due is not None or group is not None
+    _make_room(wire, claim, group, finish)
+    return itself or awaited or others_due is not None or group is not None
 
 
 def _fired(wire: Wire, claim: Claim, again: Finish | None, declared: int | None, proof: dict[str, Any]) -> bool:

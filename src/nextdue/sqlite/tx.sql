@@ -31,8 +31,19 @@ UPDATE nextdue_task SET due = min(max(due, {instant} + :ms), {max}) WHERE id = :
 
 -- :name tx_run
 INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, result, worker, keep)
-SELECT id, name, key, claims, scheduled_for, {instant} - :ran, {instant}, 'done', :result, token >> 32, min({instant} + :keep, {max})
+SELECT id, name, key, claims, scheduled_for, {instant} - :ran, {instant}, :outcome, :result, token >> 32, min({instant} + :keep, {max})
 FROM nextdue_task WHERE id = :id AND token = :token AND (:keep_rows > 0 OR :keep IS NOT NULL)
+
+-- Those that come after it may start.
+-- :name tx_awaited
+UPDATE nextdue_mark SET done = {instant}, result = :result, problem = NULL WHERE waits = :id AND done IS NULL
+
+-- It waits, for an event or for a time.
+-- :name tx_wait
+UPDATE nextdue_task AS t SET
+  due = :until, rest = CASE WHEN :until IS NULL THEN 'waits' END, wished = CASE WHEN :until IS NULL THEN {instant} END,
+  token = NULL, crashes = 0, stop = NULL, progress = NULL, lane = {plain_lane}
+WHERE id = :id AND token = :token
 
 -- Done, and nobody needs its key.
 -- :name tx_forget
@@ -132,7 +143,7 @@ WHERE id = :id
 
 -- :define slot EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = nextdue_task.name AND r.grp = nextdue_task.grp AND due > {instant} AND due <= r.tail)
 -- :define then coalesce(due, wished)
--- :define moves (grp IS NOT :grp)
+-- :define moves (grp IS NOT :grp AND rest IS NOT 'waits')
 -- :define moved CASE WHEN {wanted} < due AND NOT {moves} AND {slot} THEN due WHEN :mode = 'replace' THEN {wanted} WHEN :mode = 'earliest' THEN min({wanted}, {then}) ELSE min(max({wanted}, {then}), max(coalesce(latest, {max}), {then})) END
 -- :name tx_change
 UPDATE nextdue_task SET

@@ -9,7 +9,23 @@ from nextdue.sqlite.database import Database
 from nextdue.sqlite.files import OURS, beside
 
 PAGE = "uninstall.sql"
-DROPS = ("tasks_view", "runs_view", "task", "run", "result", "schedule", "pause", "rate", "lane", "worker", "meta")
+DROPS = (
+    *(
+        "tasks_view",
+        "runs_view",
+        "task",
+        "mark",
+        "event",
+        "run",
+        "result",
+        "schedule",
+        "pause",
+        "rate",
+        "lane",
+        "worker",
+    ),
+    "meta",
+)
 """The statements that drop something, in order."""
 
 

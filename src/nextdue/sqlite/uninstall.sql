@@ -23,6 +23,12 @@ DROP VIEW IF EXISTS main.nextdue_runs
 -- :name uninstall_task
 DROP TABLE IF EXISTS main.nextdue_task
 
+-- :name uninstall_mark
+DROP TABLE IF EXISTS main.nextdue_mark
+
+-- :name uninstall_event
+DROP TABLE IF EXISTS main.nextdue_event
+
 -- :name uninstall_run
 DROP TABLE IF EXISTS main.nextdue_run
 

@@ -1,7 +1,7 @@
 -- Asked while somebody waits for tasks to end.
 
 -- Those of the tasks :ids (a JSON array) that have ended, or stopped until a person acts, each with the last line of its
--- history, or else the result that outlived it. While it runs, waits or is blocked by a limit a task is none of them.
+-- history, or else the result that outlived it. While it runs, waits, for a task or an event too, or is blocked by a limit a task is none of them.
 -- :name ended
 SELECT i.value,
   CASE
@@ -18,4 +18,4 @@ FROM json_each(:ids) i
 LEFT JOIN nextdue_task t ON t.id = i.value
 LEFT JOIN nextdue_run r ON r.id = (SELECT max(n.id) FROM nextdue_run n WHERE n.task = i.value)
 LEFT JOIN nextdue_result k ON k.task = i.value
-WHERE t.id IS NULL OR (t.due IS NULL AND t.rest <> 'blocked')
+WHERE t.id IS NULL OR (t.due IS NULL AND t.rest NOT IN ('blocked', 'waits'))

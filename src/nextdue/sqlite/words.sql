@@ -8,7 +8,7 @@
 -- :define instant coalesce(:now, {clock})
 -- :define max 253402300799999
 -- What a user sees of row t.
--- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END
+-- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest IN ('blocked', 'waits') THEN 'waiting' ELSE t.rest END
 -- The ring rule: whether row t is the nearest of its lane. It may be asked after the commit: whoever is hidden by an
 -- earlier row is covered by that row's own ring, or by the sleep computed from it. Of rows with one due the first
 -- rings, or those of one commit would hide each other. A running row hides nothing: an expired lease that can't be

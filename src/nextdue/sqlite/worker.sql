@@ -18,7 +18,7 @@ DELETE FROM nextdue_worker WHERE id = :worker
 
 -- The temporary objects of a worker's connection.
 -- :name worker_setup
-CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER);
+CREATE TEMP TABLE nextdue_now(one INTEGER PRIMARY KEY, now INTEGER NOT NULL, believed INTEGER NOT NULL, purge INTEGER, woke INTEGER);
 CREATE TEMP TABLE nextdue_open(
   lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL, kind TEXT NOT NULL,
   limited INTEGER NOT NULL);
@@ -31,92 +31,6 @@ CREATE TEMP TABLE nextdue_settled(
 CREATE TEMP TABLE nextdue_buried(id INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_claimed(
   place INTEGER PRIMARY KEY, id INTEGER NOT NULL, taken INTEGER NOT NULL, odd INTEGER NOT NULL, lease INTEGER NOT NULL);
-
--- A row of this group came to its end: of each lane as many blocked ones as may run are due again, in the order of
--- their dues. (Of each, for nobody may serve the lane of the first.) Nothing is counted that could be miscounted: what
--- runs is what has a token. Who doesn't know the limit lets one follow each that ended.
-CREATE TEMP VIEW nextdue_freed AS SELECT NULL AS name, NULL AS grp;
-CREATE TEMP TRIGGER nextdue_freed_do INSTEAD OF INSERT ON nextdue_freed
-BEGIN
-  UPDATE nextdue_task SET {unblocked} WHERE id IN (
-    SELECT b.id FROM nextdue_lane l CROSS JOIN nextdue_task b ON b.id IN (
-      SELECT n.id FROM nextdue_task n
-      WHERE n.name = NEW.name AND n.grp = NEW.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked'
-      ORDER BY n.wished, n.id
-      LIMIT coalesce(
-        (SELECT max(0, coalesce(most, 1 << 40) - (
-            SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL))
-          FROM nextdue_limit WHERE name = NEW.name),
-        (SELECT count(*) FROM nextdue_settled s WHERE s.name = NEW.name AND s.grp = NEW.grp)))
-    WHERE l.name = NEW.name);
-END;
-
--- A row of a task with a limit or a rate wants to be claimed, and mayn't. If its group runs as many as it may, the row is
--- set aside; if its rate forbids it, the row gets the next free slot as its due. In both cases it takes those behind it
--- along, so that they stand in nobody's way.
-CREATE TEMP TABLE nextdue_behind(place INTEGER PRIMARY KEY, id INTEGER NOT NULL);
-CREATE TEMP VIEW nextdue_refused AS
-SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
-CREATE TEMP TRIGGER nextdue_refused_do INSTEAD OF INSERT ON nextdue_refused
-BEGIN
-  DELETE FROM nextdue_behind;
-  -- What had the last slots may have been cancelled: they are given out again.
-  UPDATE nextdue_rate SET tail = coalesce((
-    SELECT max(t.due) FROM nextdue_task t
-    WHERE t.name = NEW.name AND t.grp = NEW.grp AND t.due > {now} AND t.due <= nextdue_rate.tail AND t.token IS NULL),
-    free - NEW.rate)
-  WHERE NEW.rate IS NOT NULL AND name = NEW.name AND grp = NEW.grp AND tail > {now};
-  INSERT INTO nextdue_behind(id) SELECT NEW.id;
-  INSERT INTO nextdue_behind(id)
-    SELECT t.id FROM (
-      SELECT * FROM (
-        SELECT b.id FROM nextdue_task b
-        WHERE b.name = NEW.name AND b.grp = NEW.grp AND b.due <= {now} AND b.token IS NULL
-        ORDER BY b.due LIMIT 1000)
-      UNION SELECT * FROM (
-        SELECT b.id FROM nextdue_task b
-        WHERE NEW.grp = '' AND b.grp IS NULL AND b.lane = (SELECT n.lane FROM nextdue_task n WHERE n.id = NEW.id)
-          AND b.due <= {now} AND b.token IS NULL
-        ORDER BY b.due LIMIT 1000 * (NEW.grp = ''))) u
-      CROSS JOIN nextdue_task t ON t.id = u.id
-    WHERE t.id <> NEW.id ORDER BY t.due, t.id;
-  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'blocked', grp = NEW.grp
-  WHERE (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) >= NEW.most
-    AND id IN (SELECT id FROM nextdue_behind);
-  DELETE FROM nextdue_behind WHERE (SELECT t.due FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
-  UPDATE nextdue_task SET grp = NEW.grp, due = min(max(r.free, r.tail + NEW.rate) + NEW.rate * (b.place - 1), {max})
-  FROM nextdue_behind b CROSS JOIN nextdue_rate r ON r.name = NEW.name AND r.grp = NEW.grp
-  WHERE nextdue_task.id = b.id;
-  UPDATE nextdue_rate SET tail = max(free, tail + NEW.rate) + NEW.rate * ((SELECT max(place) FROM nextdue_behind) - 1)
-  WHERE name = NEW.name AND grp = NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind);
-END;
-
--- Such a row is claimed, or refused. Most are claimed, so what is done with the others stands apart.
-CREATE TEMP VIEW nextdue_admit AS
-SELECT NULL AS id, NULL AS token, NULL AS lease, NULL AS name, NULL AS grp, NULL AS most, NULL AS rate;
-CREATE TEMP TRIGGER nextdue_admit_do INSTEAD OF INSERT ON nextdue_admit
-WHEN EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = NEW.id AND t.due <= {now} AND t.token IS NULL)
-BEGIN
-  -- No slot is further away than this, unless the clock was set back or the rate is another: then it begins anew.
-  UPDATE nextdue_rate SET free = {now}, tail = {now} WHERE name = NEW.name AND grp = NEW.grp AND free > {now} + NEW.rate;
-  UPDATE nextdue_task SET grp = NEW.grp,
-    due = min({now} + NEW.lease, {max}), scheduled_for = coalesce(scheduled_for, due), claims = claims + 1, token = NEW.token
-  WHERE id = NEW.id
-    AND (NEW.most IS NULL
-      OR (SELECT count(*) FROM nextdue_task r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.token IS NOT NULL) < NEW.most)
-    AND (NEW.rate IS NULL OR NOT EXISTS (
-      SELECT 1 FROM nextdue_rate r WHERE r.name = NEW.name AND r.grp = NEW.grp AND r.free > {now}));
-  INSERT INTO nextdue_refused
-    SELECT NEW.id, NEW.token, NEW.lease, NEW.name, NEW.grp, NEW.most, NEW.rate
-    WHERE (SELECT t.token FROM nextdue_task t WHERE t.id = NEW.id) IS NULL;
-  -- A little late is no reason to run late for ever: slots follow each other by the rate, not by the starts.
-  INSERT INTO nextdue_rate(name, grp, free, tail)
-    SELECT NEW.name, NEW.grp, {now} + NEW.rate, {now}
-    FROM nextdue_task t WHERE t.id = NEW.id AND t.token = NEW.token AND NEW.rate IS NOT NULL
-    ON CONFLICT(name, grp) DO UPDATE SET
-      free = CASE WHEN excluded.tail - free < NEW.rate THEN free + NEW.rate ELSE excluded.free END,
-      tail = max(tail, excluded.tail);
-END;
 
 -- What was settled and goes on: tried again, resting, or letting others of its group go. A part of the tick that stands
 -- apart, as does the next: each statement that finds nothing costs as much as a task.
@@ -165,6 +79,20 @@ BEGIN
   INSERT INTO nextdue_freed SELECT DISTINCT name, grp FROM nextdue_settled WHERE grp IS NOT NULL;
 END;
 
+-- Tasks that come after those that were settled. What becomes of them is the matter of the triggers on nextdue_mark; here
+-- those that are done say so, with their result. The others have another rest by then, or no row.
+CREATE TEMP TABLE nextdue_woken(task INTEGER PRIMARY KEY);
+CREATE TEMP VIEW nextdue_awaited AS SELECT NULL AS one;
+CREATE TEMP TRIGGER nextdue_awaited_do INSTEAD OF INSERT ON nextdue_awaited
+BEGIN
+  DELETE FROM nextdue_woken;
+  INSERT OR IGNORE INTO nextdue_woken
+    SELECT m.task FROM nextdue_settled s CROSS JOIN nextdue_mark m ON m.waits = +s.id AND m.done IS NULL;
+  UPDATE nextdue_now SET woke = EXISTS (SELECT 1 FROM nextdue_woken);
+  UPDATE nextdue_mark SET done = {now}, result = s.result, problem = NULL
+  FROM nextdue_settled s WHERE nextdue_mark.waits = +s.id AND nextdue_mark.done IS NULL AND +s.outcome = 'done';
+END;
+
 -- What was claimed and isn't simply run: leases taken over, and odd ones.
 CREATE TEMP TABLE nextdue_left(name TEXT NOT NULL, grp TEXT NOT NULL);
 CREATE TEMP VIEW nextdue_odd AS SELECT NULL AS token, NULL AS keep_rows;
@@ -180,8 +108,9 @@ BEGIN
   -- life that was asked for begins all the same.
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, ended, outcome, reason, message)
     SELECT t.id, t.name, t.key, t.claims, coalesce(t.scheduled_for, t.due), {now},
-      CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'expired' END, CASE WHEN NOT c.odd & 8 THEN 'expired' END,
-      CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' END
+      CASE WHEN c.odd & 8 THEN 'cancelled' ELSE 'expired' END,
+      CASE WHEN NOT c.odd & 8 THEN 'expired' WHEN t.reason = 'parent' THEN t.reason END,
+      CASE WHEN NOT c.odd & 8 THEN 'it was not to be started any more' WHEN t.reason = 'parent' THEN t.message END
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id
     WHERE c.odd >= 4 AND NEW.keep_rows > 0;
   DELETE FROM nextdue_left;
@@ -211,6 +140,20 @@ BEGIN
   INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
 
+-- What running tasks said of themselves, each as [id, token, text], the text being JSON: [progress] or [progress, cursor].
+-- Before they are settled, for the last word of one that failed is where it is to go on.
+CREATE TEMP VIEW nextdue_said AS SELECT NULL AS words;
+CREATE TEMP TRIGGER nextdue_said_do INSTEAD OF INSERT ON nextdue_said
+BEGIN
+  UPDATE nextdue_task SET progress = coalesce(nullif((j.value ->> 2) -> 0, 'null'), progress) FROM json_each(NEW.words) j
+    WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
+  INSERT INTO nextdue_mark(task, label, begun, done, result)
+    SELECT t.id, '@cursor', {now}, {now}, (j.value ->> 2) -> 1
+    FROM json_each(NEW.words) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
+    WHERE json_array_length(j.value ->> 2) = 2
+    ON CONFLICT(task, label) DO UPDATE SET done = excluded.done, result = excluded.result;
+END;
+
 CREATE TEMP VIEW nextdue_tick AS
 SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
   NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
@@ -223,6 +166,7 @@ BEGIN
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
   DELETE FROM nextdue_claimed;
   DELETE FROM nextdue_settled;
+  INSERT INTO nextdue_said SELECT NEW.progress WHERE NEW.progress <> '[]';
 
   -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
   -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
@@ -236,7 +180,7 @@ BEGIN
       known IS 0 OR (again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL))), CASE WHEN NOT halted THEN delay END,
       CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
       CASE WHEN known IS NOT 0 THEN coalesce(again, CASE WHEN goes_on THEN next END) END, name, grp,
-      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
+      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND reason IS NOT 'in_doubt' AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
       again IS NOT NULL
     FROM (WITH
     said AS MATERIALIZED (
@@ -260,6 +204,7 @@ BEGIN
       s.result, NEW.worker, min({now} + s.keep, {max})
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
     WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
+  INSERT INTO nextdue_awaited SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_mark WHERE waits IS NOT NULL AND done IS NULL);
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
 
@@ -276,9 +221,6 @@ BEGIN
     SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
   DELETE FROM nextdue_task WHERE id IN (
     SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
-
-  UPDATE nextdue_task SET progress = j.value ->> 2 FROM json_each(NEW.progress) j
-    WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
 
   -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
   -- but by a clock set back.
@@ -387,7 +329,9 @@ SELECT (SELECT now FROM nextdue_now),
   EXISTS (SELECT 1 FROM nextdue_claimed WHERE id = 0),
   (SELECT count(*) FROM nextdue_claimed WHERE odd BETWEEN 4 AND 7),
   EXISTS (SELECT 1 FROM nextdue_settled WHERE grp IS NOT NULL) OR EXISTS (SELECT 1 FROM nextdue_claimed WHERE odd >= 4 OR (taken AND odd > 1)) OR EXISTS (
-    SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest}),
+    SELECT 1 FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id WHERE NOT s.forget AND {nearest})
+    OR ((SELECT woke FROM nextdue_now) AND EXISTS (
+      SELECT 1 FROM nextdue_woken w CROSS JOIN nextdue_task t ON t.id = w.task WHERE t.token IS NULL AND {nearest})),
   (SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS NOT NULL AND +token {held})
 
 -- The running rows of a worker that were asked to stop.
@@ -400,7 +344,8 @@ SELECT json_group_object(t.id, json_array(
   iif(typeof(g.plan) = 'text', g.plan, ''), CAST(g.fired AS INTEGER), CAST(g.missed AS INTEGER), max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
   coalesce((
     SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
-    FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)))
+    FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)
+    OR EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = t.id)))
 FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.value CROSS JOIN nextdue_schedule g ON g.name = t.name AND g.key = t.key
 
 -- :name settled
@@ -433,17 +378,6 @@ WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (SELECT 1 FROM nextdue_meta WHERE name = 'restored')
   AND NOT EXISTS (
     SELECT 1 FROM nextdue_pause p WHERE (p.kind = 'queue' AND p.word = l.queue) OR (p.kind = 'name' AND p.word = l.name))
-
--- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more: their
--- task has none now, or they are older than the slowest rate, one a day.
--- :name unblock
-INSERT INTO nextdue_freed
-SELECT DISTINCT name, grp FROM nextdue_task
-WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
-
--- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
-  OR name IN (SELECT key FROM json_each(:names) WHERE value ->> 3 IS NULL)
 
 -- :name lanes
 SELECT {lanes}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.records import Claim, Ending
 
 SHOWN = 5

@@ -10,7 +10,7 @@ from nextdue import points
 from nextdue.aio import in_thread
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, BadTransaction
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.executors.inline import InlineExecutor
 from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
 from nextdue.sqlite.caller import Caller

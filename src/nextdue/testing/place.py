@@ -8,7 +8,7 @@ from typing import Any, get_args
 from nextdue.app import Nextdue
 from nextdue.clock import utc_text
 from nextdue.errors import BadDefinition
-from nextdue.executors.call import Definition
+from nextdue.executors.context import Definition
 from nextdue.records import TaskView
 from nextdue.schedules import declare
 from nextdue.sqlite import care

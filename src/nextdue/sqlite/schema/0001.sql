@@ -36,7 +36,7 @@ CREATE TABLE nextdue_task(
   lane INTEGER NOT NULL,
   name TEXT NOT NULL,
   due INTEGER CHECK (typeof(due) IN ('integer', 'null')),   -- UTC ms; of a running row: the end of its lease
-  rest TEXT,                               -- why it isn't due: done, dead, cancelled, held, blocked (by its limit)
+  rest TEXT,                               -- why it isn't due: done, dead, cancelled, held, blocked (by its limit), waits
   key TEXT,
   args TEXT NOT NULL,                      -- a JSON array or object
   attempts INTEGER NOT NULL DEFAULT 0,     -- tries that ended in failure
@@ -48,7 +48,7 @@ CREATE TABLE nextdue_task(
   remember INTEGER,                        -- how long a finished row occupies its key, ms
   gone_at INTEGER,                         -- of a tombstone: when it ends
   reason TEXT, message TEXT,               -- of the last failure
-  wished INTEGER,                          -- the due it had when it was set aside, blocked or paused
+  wished INTEGER,                          -- the due it had when it was set aside: blocked, waiting, paused
   again_due INTEGER, again_args TEXT, again_grp TEXT,      -- its next life, asked for while it runs
   latest INTEGER,                          -- to which extending may move its due at most
   expires INTEGER,                         -- not to be started after this
@@ -84,6 +84,71 @@ CREATE TABLE nextdue_schedule(
   PRIMARY KEY(name, key)
 ) WITHOUT ROWID;
 
+-- What is known of a task besides its row: the steps that it made, what it waits for, how far it came. Marks belong to one
+-- occurrence and go with it.
+CREATE TABLE nextdue_mark(
+  task INTEGER NOT NULL,
+  label TEXT NOT NULL,                     -- of a step; '@after N', '@event NAME', '@sleep LABEL' and '@cursor' are none
+  begun INTEGER NOT NULL,
+  done INTEGER,                            -- NULL: in doubt, or still waited for
+  result TEXT,                             -- JSON
+  problem TEXT,                            -- why there is no result
+  waits,                                   -- for what: a task (its id) or an event (its name)
+  until INTEGER,                           -- and how long at most
+  how TEXT,                                -- of a step in doubt: repeat, skip, hold; if the task waited for ends badly: hold, cancel
+  PRIMARY KEY(task, label)
+) WITHOUT ROWID;
+CREATE INDEX nextdue_mark_waits ON nextdue_mark(waits) WHERE waits IS NOT NULL AND done IS NULL;
+CREATE INDEX nextdue_mark_open ON nextdue_mark(task) WHERE waits IS NOT NULL AND done IS NULL;
+
+CREATE TABLE nextdue_event(
+  name TEXT PRIMARY KEY, data TEXT, sent INTEGER NOT NULL, gone_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX nextdue_event_gone ON nextdue_event(gone_at);
+
+-- (`+`: else `waits`, which has no type, would be converted to that of an id, and its index be of no use.)
+-- These four hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
+-- may be retried, whose effects are out; another slot or other arguments are another occurrence. Before that has begun,
+-- the tasks that it comes after are no matter of its arguments.
+CREATE TRIGGER nextdue_task_gone AFTER DELETE ON nextdue_task
+BEGIN
+  DELETE FROM nextdue_mark WHERE task = OLD.id;
+  UPDATE nextdue_mark SET problem = 'cancelled' WHERE waits = +OLD.id AND done IS NULL AND problem IS NULL;
+END;
+CREATE TRIGGER nextdue_task_over AFTER UPDATE OF args, rest ON nextdue_task
+WHEN NEW.rest IN ('done', 'dead', 'cancelled') OR NEW.scheduled_for IS NOT OLD.scheduled_for OR NEW.args IS NOT OLD.args
+BEGIN
+  DELETE FROM nextdue_mark WHERE task = NEW.id AND (
+    NEW.rest IS 'done' OR NEW.scheduled_for IS NOT OLD.scheduled_for
+    OR (NEW.args IS NOT OLD.args AND NOT (OLD.scheduled_for IS NULL AND label LIKE '@after %')));
+  UPDATE nextdue_mark SET problem = NEW.rest
+    WHERE waits = +NEW.id AND done IS NULL AND NEW.rest IN ('dead', 'cancelled') AND OLD.rest IS NOT NEW.rest;
+END;
+-- What a task waited for has come: it is due if that was the last of it.
+CREATE TRIGGER nextdue_mark_done AFTER UPDATE OF done ON nextdue_mark
+WHEN NEW.waits IS NOT NULL AND OLD.done IS NULL AND NEW.done IS NOT NULL
+BEGIN
+  UPDATE nextdue_task SET
+    due = CASE WHEN due IS NULL THEN max(coalesce(wished, 0), NEW.done) ELSE min(due, NEW.done) END,
+    wished = NULL, reason = CASE WHEN rest = 'held' THEN NULL ELSE reason END,
+    message = CASE WHEN rest = 'held' THEN NULL ELSE message END, rest = NULL
+  WHERE id = NEW.task AND token IS NULL
+    AND (rest = 'waits' OR (rest = 'held' AND reason = 'parent') OR (due IS NOT NULL AND NEW.until IS NOT NULL))
+    AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
+      WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL);
+END;
+-- A task that it was to come after will never be done. What is to be cancelled is due, so that a worker says so in the
+-- history, as for any other that was asked to stop.
+CREATE TRIGGER nextdue_mark_failed AFTER UPDATE OF problem ON nextdue_mark
+WHEN NEW.waits IS NOT NULL AND NEW.done IS NULL AND NEW.problem IS NOT NULL
+BEGIN
+  UPDATE nextdue_task SET
+    due = CASE WHEN NEW.how = 'cancel' THEN created END, stop = CASE WHEN NEW.how = 'cancel' THEN created END,
+    rest = CASE WHEN NEW.how IS NOT 'cancel' THEN 'held' END,
+    reason = 'parent', message = 'task #' || NEW.waits || ', which it comes after, is ' || NEW.problem
+  WHERE id = NEW.task AND rest = 'waits';
+END;
+
 CREATE TABLE nextdue_run(
   id INTEGER PRIMARY KEY,
   task INTEGER NOT NULL, name TEXT NOT NULL, key TEXT, claim INTEGER NOT NULL, scheduled_for INTEGER,
@@ -102,7 +167,7 @@ CREATE INDEX nextdue_result_keep ON nextdue_result(keep);
 -- What any program with SQL may read and, through the trigger, write.
 CREATE VIEW nextdue_tasks AS
 SELECT t.id, t.name, l.queue, l.priority,
-  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest = 'blocked' THEN 'waiting' ELSE t.rest END AS state,
+  CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest IN ('blocked', 'waits') THEN 'waiting' ELSE t.rest END AS state,
   strftime('%Y-%m-%dT%H:%M:%fZ', t.due / 1000.0, 'unixepoch') AS due_utc, t.due AS due_ms,
   t.key, t.args, t.attempts, t.crashes, t.claims,
   t.scheduled_for AS scheduled_for_ms, t.created AS created_ms, t.reason, t.message
@@ -146,6 +211,8 @@ BEGIN
     END;
   INSERT OR IGNORE INTO nextdue_lane(queue, name, priority, alone)
     VALUES (coalesce(NEW.queue, 'default'), NEW.name, coalesce(NEW.priority, 0), 0);
+  DELETE FROM nextdue_mark WHERE task = (
+    SELECT t.id FROM nextdue_task t WHERE t.name = NEW.name AND t.key = NEW.key AND t.rest IN ('dead', 'cancelled'));
   INSERT INTO nextdue_task(lane, name, due, key, args, remember, created)
     SELECT l.id, NEW.name,
       CAST(round((julianday(coalesce(NEW.due_utc, 'now')) - 2440587.5) * 86400000.0) AS INTEGER),
