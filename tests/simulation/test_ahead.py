@@ -6,10 +6,10 @@ from nextdue import due, worker
 from nextdue.records import Put, Serving, TickRequest
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
+from nextdue.testing.worlds.crew import options
+from nextdue.testing.worlds.executor import Job, SimExecutor
 from nextdue.worker import Worker
 from tests.contract.places import listed
-from tests.simulation.crew import options
-from tests.simulation.executor import Job, SimExecutor
 
 BACKLOG = 300
 LONG_MS = 3_000

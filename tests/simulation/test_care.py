@@ -4,9 +4,9 @@ import pytest
 
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen, Verb
-from tests.simulation.faults import Killed
-from tests.simulation.judge import Broken, Change, Judge
-from tests.simulation.world import Weather, World
+from nextdue.testing.worlds.faults import Killed
+from nextdue.testing.worlds.judge import Broken, Change, Judge
+from nextdue.testing.worlds.world import Weather, World
 
 VERBS: tuple[Verb, ...] = ("retry", "run_now", "purge")
 WORLDS = 25

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.simulation.judge import Broken
+from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.world import World
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_verbs import MUTANTS as OF_VERBS
-from tests.simulation.world import World
 
 SEEDS = 100
 """The most worlds that a mutant may survive less one; the numbers found are in the report of the test."""

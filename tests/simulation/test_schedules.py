@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tests.simulation.judge import Broken
+from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.timeworld import TimeWorld
 from tests.simulation.mutants_of_schedules import MUTANTS
-from tests.simulation.timeworld import TimeWorld
 
 FIRST = int(os.environ.get("NEXTDUE_SEED", "0"))
 WORLDS = int(os.environ.get("NEXTDUE_WORLDS", "14"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.judge import Broken
-from tests.simulation.world import World
+from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.world import World
 
 FIRST = int(os.environ.get("NEXTDUE_SEED", "0"))
 WORLDS = int(os.environ.get("NEXTDUE_WORLDS", "80"))

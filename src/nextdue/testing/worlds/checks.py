@@ -7,10 +7,10 @@ from nextdue.due import MAX_CRASHES
 from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.crew import GRACE_MS, Crew
-from tests.simulation.executor import Job, number_of
-from tests.simulation.groups import LIMITS, NAMES
-from tests.simulation.judge import Broken, Judge
+from nextdue.testing.worlds.crew import GRACE_MS, Crew
+from nextdue.testing.worlds.executor import Job, number_of
+from nextdue.testing.worlds.groups import LIMITS, NAMES
+from nextdue.testing.worlds.judge import Broken, Judge
 
 STRANGER = "stranger"
 """A name that no worker knows."""

@@ -16,12 +16,12 @@ from nextdue.records import Claim, Declared, Ending
 from nextdue.schedule import Plan
 from nextdue.sqlite import schedules
 from nextdue.sqlite.tx import Finish, settle
-from tests.simulation.checks import Checks
-from tests.simulation.crew import Crew, Role
-from tests.simulation.executor import Job, Poisoned, SimExecutor
-from tests.simulation.faults import Killed
-from tests.simulation.timejudge import TimeJudge
-from tests.simulation.world import QUEUES, Weather, World
+from nextdue.testing.worlds.checks import Checks
+from nextdue.testing.worlds.crew import Crew, Role
+from nextdue.testing.worlds.executor import Job, Poisoned, SimExecutor
+from nextdue.testing.worlds.faults import Killed
+from nextdue.testing.worlds.timejudge import TimeJudge
+from nextdue.testing.worlds.world import QUEUES, Weather, World
 
 HOUR, MINUTE = 3_600_000, 60_000
 NAMES = ("mail", "export", "feed")
@@ -92,6 +92,8 @@ class TimeExecutor(SimExecutor):
 
 
 class TimeCrew(Crew):
+    """A worker whose judge knows schedules."""
+
     judge: TimeJudge
     world: "TimeWorld"
 
@@ -100,6 +102,7 @@ class TimeCrew(Crew):
 
 
 def weather(random: Random) -> Weather:
+    """Weather for some hours."""
     w = replace(Weather.of(random), poisons=0, puts=random.randrange(4, 16), storm_ms=STORM_MS)
     rough = random.random() < 0.5
     return replace(
@@ -112,6 +115,8 @@ def weather(random: Random) -> Weather:
 
 
 class TimeWorld(World):
+    """A world around a night on which the clocks of its zone are changed."""
+
     judge_of, crew_of = TimeJudge, TimeCrew
     judge: TimeJudge
     most = 40_000

@@ -11,7 +11,7 @@ from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending, Mode, Put
 from nextdue.testing import FakeClock
-from tests.simulation.groups import LIMITS, NAMES, RATES, Groups
+from nextdue.testing.worlds.groups import LIMITS, NAMES, RATES, Groups
 
 CHANGING: tuple[Mode, ...] = ("replace", "earliest", "extend", "again")
 """The modes of a put that change a task which holds the key."""
@@ -23,6 +23,8 @@ class Broken(AssertionError):
 
 
 class Row(NamedTuple):
+    """A row of the table of tasks."""
+
     due: int | None
     rest: str | None
     token: int | None
@@ -47,11 +49,23 @@ FIELDS = Row._fields
 
 
 class Change(NamedTuple):
+    """What became of a row; each field of a side that isn't there is None."""
+
     seq: int
     id: int
     name: str
     old: Row
     new: Row
+
+    @property
+    def begins(self) -> bool:
+        """The row is new."""
+        return self.old.lane is None
+
+    @property
+    def ends(self) -> bool:
+        """The row was deleted."""
+        return self.new.lane is None
 
 
 @dataclass
@@ -144,10 +158,10 @@ class Judge:
 
     def _judge(self, c: Change, verb: str, actor: Actor | None, fresh: set[int]) -> None:
         try:
-            if c.old.lane is None:
+            if c.begins:
                 assert verb in ("put", "raw"), "put by a strange verb"
                 assert c.new.token is None
-            elif c.new.lane is None:
+            elif c.ends:
                 self._deleted(c, verb, actor)
             elif c.new.token is not None and c.new.token != c.old.token:
                 self._claimed(c, verb, actor, fresh)

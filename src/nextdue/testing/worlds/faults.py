@@ -6,6 +6,8 @@ from nextdue.errors import StoreError
 from nextdue.sqlite.store import SqliteStore
 
 Where = Literal["before", "inside", "after"]
+Spring = tuple[Where, int, int]
+"""What arm() takes."""
 
 
 class Killed(BaseException):

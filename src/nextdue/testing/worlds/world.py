@@ -10,16 +10,17 @@ from random import Random
 from nextdue.records import Put
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.checks import STRANGER, Checks
-from tests.simulation.crew import Crew, Role
-from tests.simulation.executor import Job, Poisoned, number_of
-from tests.simulation.faults import Killed, Trap
-from tests.simulation.groups import LIMITS, NAMES
-from tests.simulation.judge import MODES, Broken, Judge
+from nextdue.testing.worlds.checks import STRANGER, Checks
+from nextdue.testing.worlds.crew import Crew, Role
+from nextdue.testing.worlds.executor import Job, Poisoned, number_of
+from nextdue.testing.worlds.faults import Killed, Spring, Trap, Where
+from nextdue.testing.worlds.groups import LIMITS, NAMES
+from nextdue.testing.worlds.judge import MODES, Broken, Judge
 
 Mutate = Callable[[SqliteStore], None]
 QUEUES = ("default", "slow")
 HOUR_MS = 3_600_000
+WHERES: tuple[Where, ...] = ("before", "inside", "inside", "after")
 
 
 @dataclass
@@ -72,6 +73,8 @@ class Weather:
 
 
 class World(Checks):
+    """Lived through by run(); raises Broken where a law is."""
+
     judge_of: type[Judge] = Judge
     crew_of: type[Crew] = Crew
     most = 8_000
@@ -395,10 +398,10 @@ class World(Checks):
 
     # weather
 
-    def _trap(self, likelihood: float) -> tuple | None:
+    def _trap(self, likelihood: float) -> Spring | None:
         if not self.chance(likelihood):
             return None
-        where = self.random.choice(("before", "inside", "inside", "after"))
+        where = self.random.choice(WHERES)
         return where, self.random.randrange(4), self.random.choice((20, 200, 600, 1_200))
 
     def _maybe_step(self, by: Crew) -> None:

@@ -10,8 +10,8 @@ from nextdue.clock import MAX_MS
 from nextdue.records import Claim
 from nextdue.schedule import Plan
 from nextdue.testing import FakeClock
-from tests.schedules.oracle import Line
-from tests.simulation.judge import Actor, Broken, Change, Judge
+from nextdue.testing.worlds.judge import Actor, Broken, Change, Judge
+from nextdue.testing.worlds.oracle import Line
 
 DAY_MS = 86_400_000
 BUSY_MS = 30 * 60_000
