@@ -13,7 +13,7 @@ from nextdue.sqlite.store import SqliteStore
 from nextdue.sqlite.tx import Finish
 from nextdue.task import Options, Retry
 from nextdue.testing.worlds.executor import Job, SimExecutor
-from nextdue.testing.worlds.faults import Killed, Spring, Trap
+from nextdue.testing.worlds.faults import Spring, Trap
 from nextdue.testing.worlds.groups import KINDS, LIMITS, NAMES, RATES
 from nextdue.testing.worlds.judge import Actor, Judge
 from nextdue.worker import PASSING, TROUBLE_MS, Worker
@@ -233,12 +233,3 @@ class Crew:
         if running and (alone or self.worker._hold_ends() is not None):
             return False
         return self.worker._free(KINDS[name]) > 0 and not any(c.alone for c in running.values())
-
-
-def killed(action: Callable[[], None]) -> bool:
-    """Whether the action ended its process."""
-    try:
-        action()
-    except Killed:
-        return True
-    return False

@@ -2,6 +2,7 @@
 
 import heapq
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,8 @@ class World(Checks):
     crew_of: type[Crew] = Crew
     most = 8_000
     """So many events are no rest."""
+    accounts: tuple[str, ...] = ("audit",)
+    """The tables in which its judge keeps account; the digest is of all they say."""
 
     def __init__(
         self,
@@ -101,6 +104,8 @@ class World(Checks):
         self.order = self.digest = 0
         self.locked_until = self.stepped_at = 0
         self.calm = False
+        self.met: Counter[str] = Counter()
+        """The troubles so far: crashes, pauses, steps of the clock, locks."""
         self.callers = self._open_caller()
         self.judge = self.judge_of(self.path, self.clock)
         roles = roles or self._roles()
@@ -150,8 +155,10 @@ class World(Checks):
             if self._over(what):
                 break
         self._check_end()
-        rows = self.judge.connection.execute("SELECT * FROM audit ORDER BY seq").fetchall()
-        return zlib.crc32(repr(rows).encode(), self.digest)
+        for table in self.accounts:
+            rows = self.judge.connection.execute(f"SELECT * FROM {table} ORDER BY seq").fetchall()
+            self.digest = zlib.crc32(repr(rows).encode(), self.digest)
+        return self.digest
 
     def _over(self, what: str) -> bool:
         """Whether the world may end after this event."""
@@ -254,6 +261,7 @@ class World(Checks):
 
     def _bury_later(self, c: Crew) -> None:
         """Its process is no more; the others hear of its lock, or if there's no trace, of its commit at most."""
+        self.met["crashes"] += 1
         unknown = self.random.random() < self.weather.unknown
         self.judge.observe("tick", c.actor.number)
         c.die(unknown=unknown)
@@ -279,6 +287,7 @@ class World(Checks):
             ring = verb()
         except Killed:
             # What it committed without a ring is seen by those who watch the file.
+            self.met["crashes"] += 1
             self.judge.observe("cancel" if verb == self._cancel else "put")
             self.callers.database.connection.close()
             self.callers = self._open_caller()
@@ -417,18 +426,21 @@ class World(Checks):
         """Somebody sets the clock; the alarms of all sleepers notice, whoever is awake does not."""
         ms = self.random.choice((-3, -1, 1, 2, 8)) * self.random.choice((5_000, 400_000, HOUR_MS))
         self.clock.step(ms)
+        self.met["steps"] += 1
         self.stepped_at = self.clock.monotonic_ms()
         self.judge.groups.clock_was_set()
         self._ring(awake)
 
     def _on_lock(self, who: int = 0) -> None:
         """A foreign program takes the write lock and keeps it."""
+        self.met["locks"] += 1
         self.locked_until = self.clock.monotonic_ms() + self.random.choice((60, 3_000, 12_000))
 
     def _on_pause(self, who: int) -> None:
         """SIGSTOP, for longer than a lease or not; afterwards it goes on with what it believes to hold."""
         c = self.crew[who]
         if c.alive and not c.paused_until:
+            self.met["pauses"] += 1
             c.paused_at = self.clock.monotonic_ms()
             c.paused_until = c.paused_at + self.random.choice((500, 70_000, 400_000))
             c.actor.excused_until = c.paused_until
