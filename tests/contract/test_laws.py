@@ -5,7 +5,8 @@ import pytest
 from nextdue.clock import MAX_MS
 from nextdue.errors import StoreError
 from nextdue.records import Put, Settlement
-from nextdue.testing.worlds.faults import Killed, Trap
+from nextdue.testing.crashes import Killed
+from nextdue.testing.worlds.faults import Trap
 from tests.contract.places import LEASE_MS, again, at_rest, done, listed
 
 MAIL = Put("mail", "default", 0, "[1]")

@@ -4,8 +4,8 @@ import pytest
 
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen, Verb
+from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.account import Change
-from nextdue.testing.worlds.faults import Killed
 from nextdue.testing.worlds.judge import Broken, Judge
 from nextdue.testing.worlds.world import Weather, World
 

@@ -4,14 +4,11 @@ from typing import Any, Literal
 
 from nextdue.errors import StoreError
 from nextdue.sqlite.store import SqliteStore
+from nextdue.testing.crashes import Killed
 
 Where = Literal["before", "inside", "after"]
 Spring = tuple[Where, int, int]
 """What arm() takes."""
-
-
-class Killed(BaseException):
-    """The process that made this call is no more."""
 
 
 class Trap:

@@ -15,9 +15,9 @@ from nextdue.records import Claim, Declared, Ending
 from nextdue.schedule import Plan
 from nextdue.sqlite import schedules
 from nextdue.sqlite.tx import Finish, settle
+from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.crew import Crew, Role
 from nextdue.testing.worlds.executor import Job, Poisoned, SimExecutor
-from nextdue.testing.worlds.faults import Killed
 from nextdue.testing.worlds.timejudge import TimeJudge
 from nextdue.testing.worlds.world import QUEUES, Weather, World
 

@@ -11,10 +11,11 @@ from random import Random
 from nextdue.records import Put
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
+from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.checks import STRANGER, Checks
 from nextdue.testing.worlds.crew import Crew, Role
 from nextdue.testing.worlds.executor import Job, Poisoned, number_of
-from nextdue.testing.worlds.faults import Killed, Spring, Trap, Where
+from nextdue.testing.worlds.faults import Spring, Trap, Where
 from nextdue.testing.worlds.groups import LIMITS, NAMES
 from nextdue.testing.worlds.judge import MODES, Broken, Judge
 
