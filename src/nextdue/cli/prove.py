@@ -103,7 +103,7 @@ class Report:
             print(f"{'stopped: ' if self.stopped else ''}every law held in {worlds}, {self.plan.rate(proof.worlds)}")
         else:
             _show(proof.failure)
-            print(f"\nbefore it every law held in {worlds}")
+            print(f"\nbefore it every law held in {worlds}" if proof.worlds else "\nit was the first one")
         kinds = ", ".join(f"{count:,} of {kind}" for kind, count in proof.kinds.items())
         troubles = ", ".join(f"{met[name]:,} {words}" for name, words in TROUBLES.items())
         render.fields(

@@ -74,4 +74,5 @@ def watch(path: Path) -> sqlite3.Connection:
 
 def words(broken: AssertionError) -> str:
     """Which law is broken; where it has no words of its own, what was expected."""
-    return str(broken) or f"not as it must be: {traceback.extract_tb(broken.__traceback__)[-1].line}"
+    said = str(broken).splitlines() or [f"not as it must be: {traceback.extract_tb(broken.__traceback__)[-1].line}"]
+    return said[0]  # under pytest there may be more of them

@@ -87,7 +87,7 @@ class SimExecutor:
             if job.poison and claim not in self._heeding:
                 job.kills.append(len(self.active) == 1 and not self.queue)
                 if len(job.kills) > MAX_CRASHES:
-                    self.judge(f"a poison task goes on killing: {job}")
+                    self.judge(f"a poison task goes on killing\n{job}")
                 raise Poisoned
             del self.active[claim]
             self._ended.append(self._ending(claim, job))

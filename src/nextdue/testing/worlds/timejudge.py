@@ -354,7 +354,7 @@ class TimeJudge(Judge):
             assert new.due == old.again_due or new.rest is not None, "a change while it ran was ignored"
             self._placed(g, new, again=True)
             return
-        assert (new.attempts, new.crashes) == (0, 0) or new.rest == "done", "it begins with failures"
+        assert (new.attempts, new.crashes) == (0, 0) or new.rest == "done", "the next one begins with failures"
         self._next(g, taken, moved, new)
 
     def _next(self, g: Ghost, taken: Taken, moved: tuple[str, int], new: Occ) -> None:
