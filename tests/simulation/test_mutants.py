@@ -3,6 +3,7 @@
 import pytest
 
 from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.proof import lived
 from nextdue.testing.worlds.world import World
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_verbs import MUTANTS as OF_VERBS
@@ -19,12 +20,9 @@ def test_the_simulation_catches(name, tmp_path, monkeypatch, record_property):
     plant, weather = ALL[name]
     mutate = plant(monkeypatch)
     for seed in range(SEEDS):
-        world = World(seed, tmp_path, mutate, weather=weather)
         try:
-            world.run()
+            lived(World(seed, tmp_path, mutate, weather=weather))
         except Broken as exc:
             record_property("caught by seed", f"{seed}: {exc}")
             return
-        finally:
-            world.close()
     pytest.fail(f"{SEEDS} worlds did not see {name}")

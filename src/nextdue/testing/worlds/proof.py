@@ -56,7 +56,7 @@ class Proof:
         kind, make = TURNS[seed % len(TURNS)]
         place = Path(tempfile.mkdtemp(prefix="nextdue-prove-", dir=self.folder))
         try:
-            world = lived(make, seed, place)
+            world = lived(make(seed, place))
         except (*UNFIT, KeyboardInterrupt):
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -71,9 +71,8 @@ class Proof:
         return True
 
 
-def lived(make: type[World], seed: int, folder: Path) -> World:
-    """A world that was lived through and closed. Raises Broken, or what the engine raised."""
-    world = make(seed, folder)
+def lived(world: World) -> World:
+    """This world, when it was lived through and closed. Raises Broken, or what the engine raised."""
     try:
         world.run()
     except BaseException:
