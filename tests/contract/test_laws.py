@@ -5,8 +5,9 @@ import pytest
 from nextdue.clock import MAX_MS
 from nextdue.errors import StoreError
 from nextdue.records import Put, Settlement
+from nextdue.testing.crashes import Killed
+from nextdue.testing.worlds.faults import Trap
 from tests.contract.places import LEASE_MS, again, at_rest, done, listed
-from tests.simulation.faults import Killed, Trap
 
 MAIL = Put("mail", "default", 0, "[1]")
 HOUR_MS = 3_600_000

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nextdue import BadDefinition, Cron
 from nextdue.clock import from_ms
-from tests.rules.enumerated import Fields, changes, occurrences, utc
+from nextdue.testing.worlds.fields import Fields
+from tests.rules.enumerated import changes, occurrences, utc
 
 DAY = 86_400
 ZONES = sorted(available_timezones() - {"Factory", "localtime", "posixrules"})

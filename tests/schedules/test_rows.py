@@ -16,10 +16,11 @@ from nextdue.schedule import Plan, plan_of
 from nextdue.sqlite import schedules
 from nextdue.task import Options
 from nextdue.testing import FakeClock
+from nextdue.testing.crashes import Killed
+from nextdue.testing.worlds.faults import Trap
 from tests.contract.places import Place
 from tests.schedules.conftest import NOON
 from tests.schedules.test_year import worker
-from tests.simulation.faults import Killed, Trap
 
 MINUTE, HOUR = 60_000, 3_600_000
 

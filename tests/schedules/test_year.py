@@ -15,8 +15,8 @@ from nextdue.sqlite import schedules
 from nextdue.sqlite.store import SqliteStore
 from nextdue.task import Options
 from nextdue.testing import FakeClock
+from nextdue.testing.worlds.oracle import slots
 from nextdue.worker import Worker
-from tests.schedules.oracle import slots
 
 START, END = to_ms(datetime(2026, 1, 1, tzinfo=UTC)), to_ms(datetime(2027, 1, 1, tzinfo=UTC))
 DAY = 86_400_000

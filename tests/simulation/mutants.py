@@ -8,7 +8,7 @@ import pytest
 
 from nextdue import due
 from nextdue.sqlite.store import SqliteStore
-from tests.simulation.world import Weather
+from nextdue.testing.worlds.world import Weather
 
 NOW, MAX = "(SELECT now FROM nextdue_now)", "253402300799999"
 PLAIN = "coalesce(substr(key, 1, 1) <> '@', 1)"

@@ -2,8 +2,8 @@
 
 from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
+from nextdue.testing.worlds.world import Weather
 from tests.simulation.mutants import MAX, NOW, PLAIN, PUT, TICK, Plant, both, swapped
-from tests.simulation.world import Weather
 
 MUTANTS: dict[str, tuple[Plant, Weather | None]] = {}
 BUSY = Weather(puts=90)

@@ -7,10 +7,10 @@ from nextdue.records import Put, Serving, TickRequest
 from nextdue.sqlite import care
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
+from nextdue.testing.worlds.crew import options
+from nextdue.testing.worlds.executor import Job, SimExecutor
+from nextdue.testing.worlds.faults import Trap
 from nextdue.worker import Worker
-from tests.simulation.crew import options
-from tests.simulation.executor import Job, SimExecutor
-from tests.simulation.faults import Trap
 
 BACKLOG = 300
 LONG_MS = 3_000

@@ -4,9 +4,10 @@ import pytest
 
 from nextdue.sqlite import care
 from nextdue.sqlite.care import Chosen, Verb
-from tests.simulation.faults import Killed
-from tests.simulation.judge import Broken, Change, Judge
-from tests.simulation.world import Weather, World
+from nextdue.testing.crashes import Killed
+from nextdue.testing.worlds.account import Change
+from nextdue.testing.worlds.judge import Broken, Judge
+from nextdue.testing.worlds.world import Weather, World
 
 VERBS: tuple[Verb, ...] = ("retry", "run_now", "purge")
 WORLDS = 25

@@ -4,9 +4,9 @@ import pytest
 
 from nextdue import due
 from nextdue.records import Put
-from tests.simulation.crew import Role
-from tests.simulation.executor import Job
-from tests.simulation.world import Weather, World
+from nextdue.testing.worlds.crew import Role
+from nextdue.testing.worlds.executor import Job
+from nextdue.testing.worlds.world import Weather, World
 
 FLOOD_MS = 150_000
 EVERY_MS = 125

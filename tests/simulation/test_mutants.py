@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.simulation.judge import Broken
+from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.proof import lived
+from nextdue.testing.worlds.world import World
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_verbs import MUTANTS as OF_VERBS
-from tests.simulation.world import World
 
 SEEDS = 100
 """The most worlds that a mutant may survive less one; the numbers found are in the report of the test."""
@@ -35,12 +36,9 @@ def test_the_simulation_catches(name, tmp_path, monkeypatch, record_property):
     plant, weather = ALL[name]
     mutate, first = plant(monkeypatch), SEEN_IN.get(name, 0)
     for seed in [first, *(seed for seed in range(SEEDS) if seed != first)]:
-        world = World(seed, tmp_path, mutate, weather=weather)
         try:
-            world.run()
+            lived(World(seed, tmp_path, mutate, weather=weather))
         except Broken as exc:
             record_property("caught by seed", f"{seed}: {exc}")
             return
-        finally:
-            world.close()
     pytest.fail(f"{SEEDS} worlds did not see {name}")

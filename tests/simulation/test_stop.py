@@ -3,10 +3,10 @@
 from nextdue.records import Put
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
+from nextdue.testing.worlds.crew import options
+from nextdue.testing.worlds.executor import Job, SimExecutor
 from nextdue.worker import Worker
 from tests.contract.places import listed
-from tests.simulation.crew import options
-from tests.simulation.executor import Job, SimExecutor
 
 HOUR_MS = 3_600_000
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.judge import Broken
-from tests.simulation.world import World
+from nextdue.testing.worlds.judge import Broken
+from nextdue.testing.worlds.proof import lived
+from nextdue.testing.worlds.world import World
 
 FIRST = int(os.environ.get("NEXTDUE_SEED", "0"))
 WORLDS = int(os.environ.get("NEXTDUE_WORLDS", "80"))
@@ -18,11 +19,9 @@ WORLDS = int(os.environ.get("NEXTDUE_WORLDS", "80"))
 def live(seed: int, folder: Path) -> int:
     world = World(seed, folder)
     try:
-        return world.run()
+        return lived(world).digest
     except Broken as exc:
         pytest.fail(f"seed {seed}: {exc}\nits file: {world.path}", pytrace=False)
-    finally:
-        world.close()
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + WORLDS))

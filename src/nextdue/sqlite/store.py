@@ -176,7 +176,7 @@ class SqliteStore:
         try:
             inserted = self.database.write(name, params)
         except LaneMissing:
-            for queue, task, priority in {(p.queue, p.name, p.priority) for p in puts}:
+            for queue, task, priority in dict.fromkeys((p.queue, p.name, p.priority) for p in puts):
                 self.database.write("lane_add", {"queue": queue, "name": task, "priority": priority})
             return self._write_in_lanes(name, params, puts)
         return inserted, connection.total_changes - before > inserted.rowcount and self._bell_rung()

@@ -10,8 +10,9 @@ from nextdue.clock import MAX_MS
 from nextdue.records import Claim
 from nextdue.schedule import Plan
 from nextdue.testing import FakeClock
-from tests.schedules.oracle import Line
-from tests.simulation.judge import Actor, Broken, Change, Judge
+from nextdue.testing.worlds.account import Change, words
+from nextdue.testing.worlds.judge import Actor, Broken, Judge
+from nextdue.testing.worlds.oracle import Line
 
 DAY_MS = 86_400_000
 BUSY_MS = 30 * 60_000
@@ -138,8 +139,8 @@ class TimeJudge(Judge):
                     self._schedule(ghost, _cells(Sched, old), _cells(Sched, new), verb)
             except AssertionError as exc:
                 who = f"worker {actor.number}" if actor else "a caller"
-                told = f"{name} {key}: {exc}\n  {what} {old} -> {new}\n  {ghost}"
-                raise Broken(f"{verb} by {who} at {self.clock.now()}: {told}") from None
+                told = f"{verb} by {who} at {self.clock.now()}\n{name} {key}: {what} {old} -> {new}\n{ghost}"
+                raise Broken(f"{words(exc)}\n{told}") from None
         self._heard()
         return count + len(rows)
 
@@ -152,7 +153,7 @@ class TimeJudge(Judge):
         elif c.old.token is not None and verb == "tick" and c.new.token is None:
             assert actor is not None
             if actor.number != c.old.token >> 32:
-                raise Broken(f"a schedule's row was settled by another than its owner: {c}")
+                raise Broken(f"a schedule's row was settled by another than its owner\n{c}")
 
     # the schedule
 
@@ -223,7 +224,7 @@ class TimeJudge(Judge):
             self.seen["cut"] += 1
         elif verb in ("tick", "finish"):
             assert g.paused or g.orphaned, "held though nobody wants that"
-            assert (new.due, new.rest, new.wished) == (None, "held", old.due)
+            assert (new.due, new.rest, new.wished) == (None, "held", old.due), "held, and the row says something else"
         elif verb == "declare" and not g.orphaned:
             self._placed(g, new)
         elif verb == "resume" and old.rest == "held" and new.rest != "held":
@@ -296,14 +297,14 @@ class TimeJudge(Judge):
 
     def _gone(self, g: Ghost, old: Occ, verb: str) -> None:
         assert g.plan is None, "the row of a schedule is gone"
-        assert verb in ("remove", "tick", "finish")
+        assert verb in ("remove", "tick", "finish"), "the row of a removed schedule is gone by a strange verb"
         assert verb != "remove" or old.token is None, "removed while it runs"
         g.begun = g.taken = None
         g.old_plan_runs = False
 
     def _taken(self, g: Ghost, old: Occ, new: Occ) -> None:
         slot = old.due if old.slot is None else old.slot
-        assert new.slot == slot
+        assert new.slot == slot, "claimed for another slot than it was due for"
         assert slot is not None
         assert new.token is not None
         begun = g.begun == slot
@@ -323,19 +324,20 @@ class TimeJudge(Judge):
             try:
                 self._ran(g, claim)
             except AssertionError as exc:
-                raise Broken(f"{claim.name} {claim.key} at {self.clock.now()}: {exc}\n  {claim}\n  {g}") from None
+                told = f"{claim.name} {claim.key} at {self.clock.now()}\n{claim}\n{g}"
+                raise Broken(f"{words(exc)}\n{told}") from None
 
     def _ran(self, g: Ghost, claim: Claim) -> None:
         taken, slot = g.taken, claim.scheduled_for
         if taken is None or taken.token != claim.token:
             return  # lost before it was started, as a claim of a worker that was stopped for long
-        assert slot == taken.slot
+        assert slot == taken.slot, "run for another slot than it was claimed for"
         g.runs += 1
         self.seen["repeated" if taken.begun else "run"] += 1
         assert taken.plan is not None, "an occurrence of a schedule that was removed"
         if taken.begun:
             return
-        assert claim.occurrence is not None
+        assert claim.occurrence is not None, "it isn't told of its occurrence"
         assert claim.occurrence.missed == g.missed, f"it must know of {g.missed} missed ones"
         assert g.highest is None or slot > g.highest, "a slot again, or an earlier one"
         g.begun, g.highest = slot, slot
@@ -358,9 +360,9 @@ class TimeJudge(Judge):
         if moved is None:
             assert new.due is not None, "an occurrence ended and wasn't counted"
             assert (new.slot, new.args) == (old.slot, old.args), "the next one begins without an end"
-            assert new.again_due == old.again_due
+            assert new.again_due == old.again_due, "a change while it ran was ignored"
             if verb == "bury":
-                assert new.crashes == old.crashes + 1
+                assert new.crashes == old.crashes + 1, "the death of its worker is one crash"
             g.taken = None
             return
         g.taken = None
@@ -372,7 +374,7 @@ class TimeJudge(Judge):
             assert new.due == old.again_due or new.rest is not None, "a change while it ran was ignored"
             self._placed(g, new, again=True)
             return
-        assert (new.attempts, new.crashes) == (0, 0) or new.rest == "done"
+        assert (new.attempts, new.crashes) == (0, 0) or new.rest == "done", "the next one begins with failures"
         self._next(g, taken, moved, new)
 
     def _next(self, g: Ghost, taken: Taken, moved: tuple[str, int], new: Occ) -> None:
@@ -380,6 +382,7 @@ class TimeJudge(Judge):
         plan, now = g.plan, self.clock.now()
         assert plan is not None
         if schedule.from_end(plan):
+            g.highest = min(g.highest or 0, now)  # set back while it ran, the clock comes by earlier slots again
             if new.rest != "done":
                 wait = (new.due or 0) - now - (plan.period_ms or 0)
                 assert 0 <= wait <= 1 + plan.jitter_ms, "a period counts from the end"
@@ -415,7 +418,7 @@ class TimeJudge(Judge):
             ).fetchall()
             if g.plan is None:
                 if [row for row in rows if row[2] is None]:
-                    raise Broken(f"{name} {key} was removed and its row is left: {rows}\n  {g}")
+                    raise Broken(f"{name} {key} was removed and its row is left: {rows}\n{g}")
                 continue
             if len(rows) != 1:
                 raise Broken(f"{name} {key} has {len(rows)} rows")
@@ -424,14 +427,14 @@ class TimeJudge(Judge):
             if waits and due > self._latest(g.plan) + BUSY_MS:
                 raise Broken(f"{name} {key} waits until {due} for its period to pass (now {now})\n  {g}")
             if (g.paused or g.orphaned) and token is None and rest not in ("held", "done") and g.begun is None:
-                raise Broken(f"{name} {key} isn't held though it is paused or without its code: {rows}\n  {g}")
+                raise Broken(f"{name} {key} isn't held though it is paused or without its code: {rows}\n{g}")
             if rest is None and token is None and due < now - BUSY_MS:
-                raise Broken(f"{name} {key} was due at {due} and didn't run (now {now})\n  {g}")
+                raise Broken(f"{name} {key} was due at {due} and didn't run (now {now})\n{g}")
             (fired, ever) = query(
                 "SELECT fired, missed_ever FROM nextdue_schedule WHERE name = ? AND key = ?", (name, key)
             ).fetchone()
             if (fired, ever) != (g.fired, g.missed_ever):
-                raise Broken(f"{name} {key}: {fired} fired and {ever} missed, says its schedule\n  {g}")
+                raise Broken(f"{name} {key}: {fired} fired and {ever} missed, says its schedule\n{g}")
 
 
 def _cells(kind: Any, text: str | None) -> Any:

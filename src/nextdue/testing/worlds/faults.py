@@ -4,12 +4,11 @@ from typing import Any, Literal
 
 from nextdue.errors import StoreError
 from nextdue.sqlite.store import SqliteStore
+from nextdue.testing.crashes import Killed
 
 Where = Literal["before", "inside", "after"]
-
-
-class Killed(BaseException):
-    """The process that made this call is no more."""
+Spring = tuple[Where, int, int]
+"""What arm() takes."""
 
 
 class Trap:

@@ -1,16 +1,15 @@
 """What must hold between two moments of a world, and when it has come to rest."""
 
-import json
 from typing import Any
 
 from nextdue.due import MAX_CRASHES
 from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.crew import GRACE_MS, Crew
-from tests.simulation.executor import Job, number_of
-from tests.simulation.groups import LIMITS, NAMES
-from tests.simulation.judge import Broken, Judge
+from nextdue.testing.worlds.crew import GRACE_MS, Crew
+from nextdue.testing.worlds.executor import Job, number_of
+from nextdue.testing.worlds.groups import LIMITS, NAMES
+from nextdue.testing.worlds.judge import Broken, Judge
 
 STRANGER = "stranger"
 """A name that no worker knows."""
@@ -98,42 +97,47 @@ class Checks:
         return not left
 
     def _check_end(self) -> None:
+        """A kind of world with more to be checked extends this."""
         findings = check(self.callers.database)
         if findings:
             raise Broken("; ".join(findings))
         query = self.judge.connection.execute
-        rows = {
-            id: (name, number_of(args), rest, claims, reason)
-            for id, name, args, rest, claims, reason in query(
-                "SELECT id, name, args, rest, claims, reason FROM nextdue_task "
-                "WHERE substr(coalesce(key, ''), 1, 1) <> '@'"
-            )
-        }
-        runs = dict(query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall())
-        keyed = {id for (id,) in query("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
+        rows = query(
+            "SELECT id, name, args, rest, claims, reason FROM nextdue_task WHERE substr(coalesce(key, ''), 1, 1) <> '@'"
+        ).fetchall()
+        runs = query("SELECT task, group_concat(outcome) FROM nextdue_run GROUP BY task").fetchall()
+        self._check_runs({id for id, *_ in rows}, {id: outcomes.split(",") for id, outcomes in runs})
+        for row in rows:
+            self._check_row(*row)
+
+    def _check_runs(self, rows: set[int], runs: dict[int, list[str]]) -> None:
+        """Nothing is lost, nothing without a key is done twice, and the history says how each task ended."""
+        keyed = {id for (id,) in self.judge.connection.execute("SELECT task FROM nextdue_run WHERE key IS NOT NULL")}
         for number, id in self.acknowledged.items():
-            if id not in rows and not any(word in runs.get(id, "") for word in ("done", "cancelled")):
-                raise Broken(f"task {id} ({json.dumps(vars(self.jobs[number]))}) is lost")
+            if id not in rows and not {"done", "cancelled"} & set(runs.get(id, ())):
+                raise Broken(f"task {id} is lost\n{self.jobs[number]}")
         for id, outcomes in runs.items():
-            if outcomes.split(",").count("done") > 1 and id not in keyed:
+            if outcomes.count("done") > 1 and id not in keyed:
                 raise Broken(f"task {id} was done twice: {outcomes}")
         for (id, word), count in self.judge.lines.items():
-            if id in runs and runs[id].split(",").count(word) < count:
-                raise Broken(f"task {id} was {word} and its history doesn't say so: {runs.get(id)}")
-        for id, (name, number, rest, claims, reason) in rows.items():
-            if name == STRANGER and claims:
-                raise Broken(f"task {id} of an unknown name was claimed")
-            if name != STRANGER and rest in (None, "blocked"):
-                raise Broken(f"task {id} ({vars(self.jobs[number])}) was never finished")
-            if reason != "expired":
-                self._check_dead(self.jobs[number], rest)
+            if id in runs and runs[id].count(word) < count:
+                raise Broken(f"task {id} was {word} and its history doesn't say so: {runs[id]}")
+
+    def _check_row(self, id: int, name: str, args: str, rest: str | None, claims: int, reason: str | None) -> None:
+        job = self.jobs[number_of(args)]
+        if name == STRANGER and claims:
+            raise Broken(f"task {id} of an unknown name was claimed")
+        if name != STRANGER and rest in (None, "blocked"):
+            raise Broken(f"task {id} was never finished\n{job}")
+        if reason != "expired":
+            self._check_dead(job, rest)
 
     def _check_dead(self, job: Job, rest: str | None) -> None:
         if not self.weather.poisons:
             return
         if rest == "dead" and not job.poison and job.outcomes[-1] != "gave_up":
-            raise Broken(f"an innocent died: {job}")
+            raise Broken(f"an innocent died\n{job}")
         if job.poison and rest == "dead" and not (len(job.kills) <= MAX_CRASHES and job.kills[-1]):
-            raise Broken(f"a poison task must die after {MAX_CRASHES} kills, the last one alone: {job}")
+            raise Broken(f"a poison task must die after {MAX_CRASHES} kills, the last one alone\n{job}")
         if job.poison and rest == "dead" and self.weather.poisons == 1 and len(job.kills) != MAX_CRASHES:
-            raise Broken(f"a poison task killed {len(job.kills)} workers: {job}")
+            raise Broken(f"a poison task killed {len(job.kills)} workers\n{job}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending
-from tests.simulation.groups import KINDS, RATES
+from nextdue.testing.worlds.groups import KINDS, RATES
 
 
 class Poisoned(BaseException):
@@ -32,6 +32,7 @@ class Job:
 
 
 def number_of(args: str) -> int:
+    """Which job these arguments name."""
     return int(json.loads(args)[0])
 
 
@@ -86,7 +87,7 @@ class SimExecutor:
             if job.poison and claim not in self._heeding:
                 job.kills.append(len(self.active) == 1 and not self.queue)
                 if len(job.kills) > MAX_CRASHES:
-                    self.judge(f"a poison task goes on killing: {job}")
+                    self.judge(f"a poison task goes on killing\n{job}")
                 raise Poisoned
             del self.active[claim]
             self._ended.append(self._ending(claim, job))

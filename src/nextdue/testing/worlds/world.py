@@ -2,6 +2,7 @@
 
 import heapq
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,18 @@ from random import Random
 from nextdue.records import Put
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing import FakeClock
-from tests.simulation.checks import STRANGER, Checks
-from tests.simulation.crew import Crew, Role
-from tests.simulation.executor import Job, Poisoned, number_of
-from tests.simulation.faults import Killed, Trap
-from tests.simulation.groups import LIMITS, NAMES
-from tests.simulation.judge import MODES, Broken, Judge
+from nextdue.testing.crashes import Killed
+from nextdue.testing.worlds.checks import STRANGER, Checks
+from nextdue.testing.worlds.crew import Crew, Role
+from nextdue.testing.worlds.executor import Job, Poisoned, number_of
+from nextdue.testing.worlds.faults import Spring, Trap, Where
+from nextdue.testing.worlds.groups import LIMITS, NAMES
+from nextdue.testing.worlds.judge import MODES, Broken, Judge
 
 Mutate = Callable[[SqliteStore], None]
 QUEUES = ("default", "slow")
 HOUR_MS = 3_600_000
+WHERES: tuple[Where, ...] = ("before", "inside", "inside", "after")
 
 
 @dataclass
@@ -72,10 +75,14 @@ class Weather:
 
 
 class World(Checks):
+    """Lived through by run(); raises Broken where a law is."""
+
     judge_of: type[Judge] = Judge
     crew_of: type[Crew] = Crew
     most = 8_000
     """So many events are no rest."""
+    accounts: tuple[str, ...] = ("audit",)
+    """The tables in which its judge keeps account; the digest is of all they say."""
 
     def __init__(
         self,
@@ -98,6 +105,8 @@ class World(Checks):
         self.order = self.digest = 0
         self.locked_until = self.stepped_at = 0
         self.calm = False
+        self.met: Counter[str] = Counter()
+        """The troubles so far: crashes, pauses, steps of the clock, locks."""
         self.callers = self._open_caller()
         self.judge = self.judge_of(self.path, self.clock)
         roles = roles or self._roles()
@@ -147,8 +156,10 @@ class World(Checks):
             if self._over(what):
                 break
         self._check_end()
-        rows = self.judge.connection.execute("SELECT * FROM audit ORDER BY seq").fetchall()
-        return zlib.crc32(repr(rows).encode(), self.digest)
+        for table in self.accounts:
+            rows = self.judge.connection.execute(f"SELECT * FROM {table} ORDER BY seq").fetchall()
+            self.digest = zlib.crc32(repr(rows).encode(), self.digest)
+        return self.digest
 
     def _over(self, what: str) -> bool:
         """Whether the world may end after this event."""
@@ -251,6 +262,7 @@ class World(Checks):
 
     def _bury_later(self, c: Crew) -> None:
         """Its process is no more; the others hear of its lock, or if there's no trace, of its commit at most."""
+        self.met["crashes"] += 1
         unknown = self.random.random() < self.weather.unknown
         self.judge.observe("tick", c.actor.number)
         c.die(unknown=unknown)
@@ -276,6 +288,7 @@ class World(Checks):
             ring = verb()
         except Killed:
             # What it committed without a ring is seen by those who watch the file.
+            self.met["crashes"] += 1
             self.judge.observe("cancel" if verb == self._cancel else "put")
             self.callers.database.connection.close()
             self.callers = self._open_caller()
@@ -395,10 +408,10 @@ class World(Checks):
 
     # weather
 
-    def _trap(self, likelihood: float) -> tuple | None:
+    def _trap(self, likelihood: float) -> Spring | None:
         if not self.chance(likelihood):
             return None
-        where = self.random.choice(("before", "inside", "inside", "after"))
+        where = self.random.choice(WHERES)
         return where, self.random.randrange(4), self.random.choice((20, 200, 600, 1_200))
 
     def _maybe_step(self, by: Crew) -> None:
@@ -414,18 +427,21 @@ class World(Checks):
         """Somebody sets the clock; the alarms of all sleepers notice, whoever is awake does not."""
         ms = self.random.choice((-3, -1, 1, 2, 8)) * self.random.choice((5_000, 400_000, HOUR_MS))
         self.clock.step(ms)
+        self.met["steps"] += 1
         self.stepped_at = self.clock.monotonic_ms()
         self.judge.groups.clock_was_set()
         self._ring(awake)
 
     def _on_lock(self, who: int = 0) -> None:
         """A foreign program takes the write lock and keeps it."""
+        self.met["locks"] += 1
         self.locked_until = self.clock.monotonic_ms() + self.random.choice((60, 3_000, 12_000))
 
     def _on_pause(self, who: int) -> None:
         """SIGSTOP, for longer than a lease or not; afterwards it goes on with what it believes to hold."""
         c = self.crew[who]
         if c.alive and not c.paused_until:
+            self.met["pauses"] += 1
             c.paused_at = self.clock.monotonic_ms()
             c.paused_until = c.paused_at + self.random.choice((500, 70_000, 400_000))
             c.actor.excused_until = c.paused_until

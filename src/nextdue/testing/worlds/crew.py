@@ -12,11 +12,11 @@ from nextdue.sqlite import tx
 from nextdue.sqlite.store import SqliteStore
 from nextdue.sqlite.tx import Finish
 from nextdue.task import Options, Retry
+from nextdue.testing.worlds.executor import Job, SimExecutor
+from nextdue.testing.worlds.faults import Spring, Trap
+from nextdue.testing.worlds.groups import KINDS, LIMITS, NAMES, RATES
+from nextdue.testing.worlds.judge import Actor, Judge
 from nextdue.worker import PASSING, TROUBLE_MS, Worker
-from tests.simulation.executor import SimExecutor
-from tests.simulation.faults import Killed, Trap
-from tests.simulation.groups import KINDS, LIMITS, NAMES, RATES
-from tests.simulation.judge import Actor, Judge
 
 FRUITLESS = 3
 """So many ticks in a row that a look asked for may find nothing to do; more is spinning."""
@@ -36,6 +36,7 @@ class Guest(NamedTuple):
 
 
 def options(names: tuple[str, ...]) -> dict[str, Options]:
+    """The options of the tasks of these names."""
     retry = Retry(base=1, cap=20, jitter=1, limit=6)
     return {
         name: Options(
@@ -81,7 +82,7 @@ class Crew:
 
     # birth and death
 
-    def start(self, store: SqliteStore, jobs: dict, where: tuple | None) -> None:
+    def start(self, store: SqliteStore, jobs: dict[int, Job], where: Spring | None) -> None:
         """Raises Killed if it doesn't survive its start."""
         self.store = store
         self.trap = Trap(store)
@@ -108,7 +109,7 @@ class Crew:
         self.judge.observe("serve", self.worker.id)
         self.trap.disarm()
 
-    def _executor(self, jobs: dict) -> SimExecutor:
+    def _executor(self, jobs: dict[int, Job]) -> SimExecutor:
         return SimExecutor(jobs, self.role.sizes(), self.clock.monotonic_ms, self.judge.broken, self._finish)
 
     def _known(self, number: int) -> int:
@@ -232,12 +233,3 @@ class Crew:
         if running and (alone or self.worker._hold_ends() is not None):
             return False
         return self.worker._free(KINDS[name]) > 0 and not any(c.alone for c in running.values())
-
-
-def killed(action: Callable[[], None]) -> bool:
-    """Whether the action ended its process."""
-    try:
-        action()
-    except Killed:
-        return True
-    return False

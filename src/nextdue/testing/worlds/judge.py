@@ -1,17 +1,17 @@
 """Every change of every row, as SQLite's own triggers see it inside the transaction, held against the laws."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nextdue.clock import MAX_MS
 from nextdue.due import MAX_CRASHES
 from nextdue.records import Claim, Ending, Mode, Put
 from nextdue.testing import FakeClock
-from tests.simulation.groups import LIMITS, NAMES, RATES, Groups
+from nextdue.testing.worlds.account import FIELDS, Change, Row, watch, words
+from nextdue.testing.worlds.groups import LIMITS, NAMES, RATES, Groups
 
 CHANGING: tuple[Mode, ...] = ("replace", "earliest", "extend", "again")
 """The modes of a put that change a task which holds the key."""
@@ -20,38 +20,6 @@ MODES: tuple[Mode, ...] = (*CHANGING, "ignore", "reject")
 
 class Broken(AssertionError):
     """A law is broken."""
-
-
-class Row(NamedTuple):
-    due: int | None
-    rest: str | None
-    token: int | None
-    attempts: int
-    crashes: int
-    claims: int
-    lane: int
-    gone_at: int | None
-    key: str | None
-    args: str
-    wished: int | None
-    again_due: int | None
-    again_args: str | None
-    latest: int | None
-    expires: int | None
-    grp: str | None
-    stop: int | None
-    again_grp: str | None
-
-
-FIELDS = Row._fields
-
-
-class Change(NamedTuple):
-    seq: int
-    id: int
-    name: str
-    old: Row
-    new: Row
 
 
 @dataclass
@@ -73,21 +41,6 @@ class Actor:
 
     def serves(self, name: str, queue: str) -> bool:
         return name in self.names and (self.queues is None or queue in self.queues)
-
-
-def watch(path: Path) -> sqlite3.Connection:
-    """A connection of the judge's own, after telling the file to keep account of every row."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA synchronous=OFF")  # nothing here outlives a power cut
-    columns = ", ".join(f"old_{f}, new_{f}" for f in FIELDS)
-    connection.execute(f"CREATE TABLE audit(seq INTEGER PRIMARY KEY, id, name, {columns})")
-    for verb, old, new, row in (("INSERT", 0, 1, "NEW"), ("UPDATE", 1, 1, "NEW"), ("DELETE", 1, 0, "OLD")):
-        values = ", ".join(f"{f'OLD.{f}' if old else 'NULL'}, {f'NEW.{f}' if new else 'NULL'}" for f in FIELDS)
-        connection.execute(
-            f"CREATE TRIGGER audit_{verb} AFTER {verb} ON nextdue_task BEGIN "
-            f"INSERT INTO audit(id, name, {columns}) VALUES ({row}.id, {row}.name, {values}); END"
-        )
-    return connection
 
 
 class Judge:
@@ -145,10 +98,10 @@ class Judge:
 
     def _judge(self, c: Change, verb: str, actor: Actor | None, fresh: set[int]) -> None:
         try:
-            if c.old.lane is None:
+            if c.begins:
                 assert verb in ("put", "raw"), "put by a strange verb"
-                assert c.new.token is None
-            elif c.new.lane is None:
+                assert c.new.token is None, "put as a row that runs already"
+            elif c.ends:
                 self._deleted(c, verb, actor)
             elif c.new.token is not None and c.new.token != c.old.token:
                 self._claimed(c, verb, actor, fresh)
@@ -162,7 +115,7 @@ class Judge:
                 self._changed_at_rest(c, verb)
         except AssertionError as exc:
             who = f"worker {actor.number}" if actor else "a caller"
-            raise Broken(f"{verb} by {who} at {self.clock.now()}: {exc}\n  {c}") from None
+            raise Broken(f"{words(exc)}\n{verb} by {who} at {self.clock.now()}\n{c}") from None
 
     def _claimed(self, c: Change, verb: str, actor: Actor | None, fresh: set[int]) -> None:
         old, new, now = c.old, c.new, self.clock.now()
@@ -177,7 +130,7 @@ class Judge:
         assert self.open(actor, c.name, self.lane(new.lane)[0]), "claimed from a lane that isn't open"
         assert not actor.stopping, "claimed while stopping"
         assert new.due == now + NAMES[c.name], "due isn't the end of the lease"
-        assert new.claims == old.claims + 1
+        assert new.claims == old.claims + 1, "a claim is counted once"
         assert new.attempts == old.attempts, "a claim is no attempt"
         assert new.crashes == old.crashes + (old.token is not None), "only taking over is a crash"
         assert old.expires is None or old.expires > now, "started after it had expired"
@@ -205,13 +158,15 @@ class Judge:
         """What was asked for while it ran begins, whatever became of it."""
         old, new = c.old, c.new
         assert (new.due, new.args, new.rest) == (old.again_due, old.again_args, None), "a wish was lost"
-        assert (new.attempts, new.crashes, new.claims, new.again_due, new.again_args) == (0, 0, 0, None, None)
+        assert (new.attempts, new.crashes, new.claims, new.again_due, new.again_args) == (0, 0, 0, None, None), (
+            "a next life begins with what was counted before"
+        )
         assert new.grp == old.again_grp, "a next life in another group than it was asked for"
 
     def _ended(self, c: Change, verb: str, actor: Actor | None) -> None:
         old, new, now = c.old, c.new, self.clock.now()
         assert old.token is not None
-        assert new.stop is None
+        assert new.stop is None, "the wish to stop outlives the attempt"
         owner = self.actors[old.token >> 32]
         if verb == "bury":
             return self._buried(c, owner)
@@ -225,7 +180,9 @@ class Judge:
         if old.again_due is not None and (ending is not None or new.again_due is None):
             assert ending or stopped or old.crashes >= MAX_CRASHES, "a release is no end"
             return self._next_life(c)
-        assert (new.args, new.again_due, new.again_args) == (old.args, old.again_due, old.again_args)
+        assert (new.args, new.again_due, new.again_args) == (old.args, old.again_due, old.again_args), (
+            "its arguments or its next life were changed by its end"
+        )
         failed = ending is not None and ending.kind in ("failed", "gave_up")
         assert new.attempts == old.attempts + failed, "attempts are tries that failed"
         if stopped:
@@ -234,18 +191,20 @@ class Judge:
         if ending is None:
             self._unstarted(c, owner)
         elif ending.kind == "done":
-            assert (new.rest, new.crashes) == ("done", 0)
-            assert old.key is not None
+            assert (new.rest, new.crashes) == ("done", 0), "done, and the row says something else"
+            assert old.key is not None, "a row without a key stays though it is done"
         elif ending.kind == "cancelled":
-            assert (new.rest, old.key is not None) == ("cancelled", True)
+            assert (new.rest, old.key is not None) == ("cancelled", True), "cancelled, and the row says something else"
         elif ending.kind == "gave_up":
             assert new.rest == "dead"
         elif stopped:
-            assert new.rest in ("cancelled", "dead")
+            assert new.rest in ("cancelled", "dead"), "stopped, and the row is at rest as something else"
         elif ending.kind == "snoozed":
-            assert (new.due, new.crashes) == (now + (ending.delay_ms or 0) + 1, 0)
+            assert (new.due, new.crashes) == (now + (ending.delay_ms or 0) + 1, 0), (
+                "a snooze is due after its delay and forgives crashes"
+            )
         else:
-            assert new.rest == "dead" or (new.due is not None and new.due > now)
+            assert new.rest == "dead" or (new.due is not None and new.due > now), "it failed and is due at once"
         return None
 
     def _finished(self, c: Change) -> None:
@@ -253,8 +212,8 @@ class Judge:
         assert (c.id, c.old.token) == self.finishing, "settled by somebody whose claim is lost"
         if c.old.again_due is not None:
             return self._next_life(c)
-        assert (c.new.rest, c.new.crashes) == ("done", 0)
-        assert c.old.key is not None
+        assert (c.new.rest, c.new.crashes) == ("done", 0), "done, and the row says something else"
+        assert c.old.key is not None, "a row without a key stays though it is done"
         return None
 
     def _buried(self, c: Change, owner: Actor) -> None:
@@ -264,11 +223,13 @@ class Judge:
         self.lines[c.id, "cancelled"] += old.stop is not None
         if old.stop is not None and old.again_due is not None:
             return self._next_life(c)
-        assert (new.crashes, new.attempts) == (old.crashes + 1, old.attempts)
+        assert (new.crashes, new.attempts) == (old.crashes + 1, old.attempts), (
+            "the death of its worker is one crash and no attempt"
+        )
         if old.stop is not None:
             assert (new.due, new.rest) == (None, "cancelled"), "to be tried again although it was asked to stop"
             return None
-        assert new.due == now + (250 << min(old.crashes, 12))
+        assert new.due == now + (250 << min(old.crashes, 12)), "it isn't due after the back-off of its crashes"
         assert (new.args, new.again_due, new.again_args) == (old.args, old.again_due, old.again_args), "a wish was lost"
         return None
 
@@ -277,9 +238,9 @@ class Judge:
         old, new, now = c.old, c.new, self.clock.now()
         late = old.expires is not None and old.expires <= now
         assert actor is not None
-        assert self.open(actor, c.name, self.lane(old.lane)[0])
+        assert self.open(actor, c.name, self.lane(old.lane)[0]), "settled by a worker that doesn't serve its lane"
         assert old.due is not None
-        assert old.due <= now
+        assert old.due <= now, "settled before it was due"
         if c.name in LIMITS and not late and old.stop is None:
             return self._put_in_line(c, actor)
         assert late or old.stop is not None, "settled by another than its owner"
@@ -289,26 +250,32 @@ class Judge:
         if old.again_due is not None:
             self._next_life(c)
         else:
-            assert (new.due, new.rest) == (None, "cancelled" if old.stop is not None else "dead")
+            assert (new.due, new.rest) == (None, "cancelled" if old.stop is not None else "dead"), (
+                "over, and the row says something else"
+            )
         return None
 
     def _put_in_line(self, c: Change, actor: Actor) -> None:
         """Its lease is over: before it is started again its limit and its rate are asked."""
         self._may_take_over(c, actor)
         self.lines[c.id, "crashed"] += 1
-        assert c.new == c.old._replace(token=None, crashes=c.old.crashes + 1)
+        assert c.new == c.old._replace(token=None, crashes=c.old.crashes + 1), (
+            "taking over is a crash and changes nothing else"
+        )
 
     def _unstarted(self, c: Change, owner: Actor) -> None:
         """Given back, or refused by the rule of crashes."""
         assert c.new.crashes == c.old.crashes, "giving back is no crash"
         if c.new.rest is None:
-            assert c.new.claims in (c.old.claims - 1, c.old.claims)  # it ran if its worker's grace was over
+            assert c.new.claims in (c.old.claims - 1, c.old.claims), (
+                "giving back leaves its claims, or takes back one"
+            )  # it ran if its worker's grace was over
         running = {(claim.id, claim.token) for claim in owner.active}
         assert (c.id, c.old.token) not in running, "given back while it runs"
         if c.new.rest is None:
             assert c.new.due == self.clock.now(), "given back for later"
         elif c.new.rest == "cancelled":
-            assert c.old.stop is not None
+            assert c.old.stop is not None, "cancelled though nobody asked for that"
         else:
             assert c.new.rest == "dead"
             assert c.old.crashes >= MAX_CRASHES, "an innocent died"
@@ -325,15 +292,17 @@ class Judge:
                 latest = None if put.latest_ms is None else self.clock.now() + put.latest_ms
             before, bound = due if old.again_due is None else old.again_due, MAX_MS if latest is None else latest
             assert new.again_due == self._joined(put, due, before, bound), "the wish isn't due as its mode says"
-            assert (new.latest, new.again_grp) == (latest, put.group)
+            assert (new.latest, new.again_grp) == (latest, put.group), (
+                "a wish with another latest moment or group than it was asked for"
+            )
         elif verb == "cancel":
             asked: dict[str, Any] = {"stop": 0, "again_due": None, "again_args": None}
             assert old._replace(**asked) == new._replace(**asked), "a running row was changed by another than its owner"
-            assert new.stop is not None
-            assert new.again_due is None
+            assert new.stop is not None, "cancelled while it runs, and not asked to stop"
+            assert new.again_due is None, "cancelled, and its next life goes on"
         else:
             assert old._replace(due=0) == new._replace(due=0), "a running row was changed by another than its owner"
-            assert new.due == self.clock.now() + NAMES[c.name]
+            assert new.due == self.clock.now() + NAMES[c.name], "a renewal isn't as long as the lease"
             assert old.due is not None
             assert old.token is not None
             owned = verb == "tick" and actor is not None and actor.number == old.token >> 32
@@ -343,7 +312,7 @@ class Judge:
         """The put that asked for this."""
         found = [p for p in self.asked if (p.name, p.key, p.args) == (c.name, c.old.key, args)]
         assert found, "arguments that nobody gave"
-        assert found[0].mode in CHANGING or c.new.rest is None
+        assert found[0].mode in CHANGING or c.new.rest is None, "a put that leaves alone what exists has changed it"
         return found[0]
 
     def _keeps_slot(self, c: Change, put: Put) -> bool:
@@ -374,8 +343,8 @@ class Judge:
     def _changed_at_rest(self, c: Change, verb: str) -> None:
         old, new = c.old, c.new
         if verb == "cancel":
-            assert old.due is not None or old.rest in ("held", "dead", "blocked")
-            assert (new.rest, new.again_due) == ("cancelled", None)
+            assert old.due is not None or old.rest in ("held", "dead", "blocked"), "what is over was cancelled"
+            assert (new.rest, new.again_due) == ("cancelled", None), "cancelled, and the row says something else"
             self.lines[c.id, "cancelled"] += 1
         else:
             self._put_at_rest(c, verb)
@@ -388,15 +357,15 @@ class Judge:
         if new.rest != "blocked" and (new.rest is not None or new.args != old.args):
             return self._over(c, actor)
         rest: dict[str, Any] = {"due": 0, "rest": None, "wished": None, "grp": None}
-        assert old._replace(**rest) == new._replace(**rest)
+        assert old._replace(**rest) == new._replace(**rest), "waiting in line changes nothing else"
         assert c.name in LIMITS, "set aside without a limit"
         if new.rest == "blocked":
-            assert (new.wished, new.due) == (old.due, None)
+            assert (new.wished, new.due) == (old.due, None), "set aside with another due than it had"
             assert self.groups.full(c.name, new.grp), "set aside though there was room"
         else:
             assert self.groups.too_early(c.name, new.grp, now), "put off though its slot had come"
             assert new.due is not None
-            assert new.due > now
+            assert new.due > now, "put off to a slot that is past"
             assert self.groups.given(c.id, c.name, new.grp, new.due), "two got one slot"
         return None
 
@@ -413,12 +382,16 @@ class Judge:
             at = new.due if free else new.wished
             assert at == expected or self._keeps_slot(c, put), "not due as its mode says"
             assert at == before or not self._has_slot(c, put), "gave up the slot of its rate"
-            assert (new.rest, new.again_due, new.claims) == (None if free else old.rest, None, old.claims)
+            assert (new.rest, new.again_due, new.claims) == (None if free else old.rest, None, old.claims), (
+                "an overwritten row waits and keeps its claims"
+            )
             assert new.grp == put.group, "counted in another group than it was asked for"
             return
         ended = old.rest == "done" and ((old.gone_at is not None and old.gone_at <= now) or put.mode in CHANGING)
         assert old.rest in ("dead", "cancelled") or ended, "a key in use was overwritten"
-        assert (new.attempts, new.crashes, new.claims, new.again_due) == (0, 0, 0, None)
+        assert (new.attempts, new.crashes, new.claims, new.again_due) == (0, 0, 0, None), (
+            "a new life begins with what was counted before"
+        )
 
     def _deleted(self, c: Change, verb: str, actor: Actor | None) -> None:
         old = c.old
@@ -447,7 +420,7 @@ class Judge:
         elif old.due is not None or old.rest == "blocked":
             raise AssertionError("a waiting task was deleted")
         elif old.gone_at is not None and old.gone_at <= self.clock.now():
-            assert old.rest in ("done", "cancelled")
+            assert old.rest in ("done", "cancelled"), "only what is done or cancelled is forgotten"
         else:
             assert (verb, old.rest) in (("cancel", "cancelled"), ("tick", "cancelled")), "a task was deleted"
             assert old.key is None, "a key was forgotten"
