@@ -107,12 +107,18 @@ CREATE TABLE nextdue_event(
 CREATE INDEX nextdue_event_gone ON nextdue_event(gone_at);
 
 -- (`+`: else `waits`, which has no type, would be converted to that of an id, and its index be of no use.)
--- These four hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
+-- These five hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
 -- may be retried, whose effects are out; another slot or other arguments are another occurrence. Before that has begun,
 -- the tasks that it comes after are no matter of its arguments.
 CREATE TRIGGER nextdue_task_gone AFTER DELETE ON nextdue_task
+WHEN EXISTS (SELECT 1 FROM nextdue_mark WHERE task = OLD.id)
 BEGIN
   DELETE FROM nextdue_mark WHERE task = OLD.id;
+END;
+-- (In a trigger of its own: an UPDATE that finds nothing would cost each task that is done 1.3 us.)
+CREATE TRIGGER nextdue_task_left AFTER DELETE ON nextdue_task
+WHEN EXISTS (SELECT 1 FROM nextdue_mark WHERE waits = +OLD.id AND done IS NULL)
+BEGIN
   UPDATE nextdue_mark SET problem = 'cancelled' WHERE waits = +OLD.id AND done IS NULL AND problem IS NULL;
 END;
 CREATE TRIGGER nextdue_task_over AFTER UPDATE OF args, rest ON nextdue_task
