@@ -110,7 +110,7 @@ CREATE INDEX nextdue_event_gone ON nextdue_event(gone_at);
 -- These five hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
 -- may be retried, whose effects are out; another slot or other arguments are another occurrence. Before that has begun,
 -- the tasks that it comes after are no matter of its arguments.
-CREATE TRIGGER nextdue_task_gone AFTER DELETE ON nextdue_task
+CREATE TRIGGER nextdue_task_deleted AFTER DELETE ON nextdue_task
 WHEN EXISTS (SELECT 1 FROM nextdue_mark WHERE task = OLD.id)
 BEGIN
   DELETE FROM nextdue_mark WHERE task = OLD.id;
