@@ -1,0 +1,43 @@
+"""One run of shop.py, recorded: the program, its files and what can be said of them."""
+
+import os
+import random
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from tests.powercut import trace
+from tests.powercut.judge import Found, Judge
+from tests.powercut.trace import Step
+
+SHOP = Path(__file__).with_name("shop.py")
+TOP = SHOP.parent.parent.parent
+SEED = os.environ.get("NEXTDUE_POWERCUT_SEED") or ("1" if "CI" in os.environ else str(random.randrange(1_000_000)))
+SECONDS = float(os.environ.get("NEXTDUE_POWERCUT_SECONDS", "20"))
+"""For how long states of the long run are opened; the others take a part of it."""
+
+
+class Run:
+    """shop.py, run to its end under strace."""
+
+    def __init__(self, part: str, folder: Path, weakness: str = "") -> None:
+        self.part, self.folder, self.disk = part, folder, folder / "disk"
+        self.disk.mkdir(parents=True)
+        self.recording = folder / "recording"
+        trace.record(
+            [sys.executable, str(SHOP), part], self.disk, self.recording,
+            PYTHONPATH=str(TOP), SHOP_FOLDER=str(self.disk), SHOP_WEAKNESS=weakness,
+        )  # fmt: skip
+        self.steps: list[Step] = trace.steps(self.recording, self.disk)
+
+    def cut(self, seconds: float, until: Collection[str] = ()) -> Found:
+        """Cut its power for so many seconds."""
+        found = Judge(self.steps, self.folder, SEED).run(seconds, until)
+        print(f"{found.states} states at {found.cuts} cuts, seed {SEED}; the recording is {self.recording}")
+        return found
+
+    def left(self) -> dict[str, bytes]:
+        """The files that it really left."""
+        files = (path for path in self.disk.rglob("*") if path.is_file())
+        named = {str(path.relative_to(self.disk)): path for path in files}
+        return {n: p.read_bytes() for n, p in named.items() if not n.split("/")[0].endswith(trace.IGNORED)}
