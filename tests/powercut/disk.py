@@ -13,7 +13,7 @@ The rules, as weak as any file system in use has them (Pillai et al., "All File 
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,9 +64,9 @@ def parent(path: str) -> str:
 class Disk:
     """The folder, change by change. `now` is what programs see, `names` (and File.certain) what is certainly there."""
 
-    def __init__(self) -> None:
-        self.now: dict[str, File] = {}
-        self.names: dict[str, File] = {}
+    def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
+        self.names = {name: File(bytearray(content)) for name, content in (image or {}).items()}
+        self.now = dict(self.names)
         self.folders = {"."}
         self.pending: list[Change] = []
         self._nameless: dict[str, File] = {}

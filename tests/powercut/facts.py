@@ -83,6 +83,20 @@ def ended(at: Opened, id: int, state: str) -> str | None:
 
 
 @fact
+def expired(at: Opened, id: int) -> str | None:
+    """A task was seen to have expired: it is dead, or the next worker finds so again; it is never run."""
+    view = at.task(id)
+    due = at.rows("SELECT 1 FROM nextdue_task WHERE id = ? AND expires < ?", id, at.store.now_ms())
+    return None if view is not None and (view.state == "dead" or due) else f"it is {view}"
+
+
+@fact
+def theirs(at: Opened, number: int) -> str | None:
+    """The user's own program has written a row."""
+    return None if at.rows("SELECT 1 FROM theirs WHERE number = ?", number) else "the user's row is gone"
+
+
+@fact
 def failed(at: Opened, id: int, attempts: int) -> str | None:
     """So many attempts of a task have failed."""
     view = at.task(id)
@@ -255,7 +269,7 @@ def goes_on(at: Opened, known: Iterable[tuple[str, Words]]) -> Iterable[tuple[st
     nd.close()
     yield from (("broken", text) for text in inspect.check(at.store.database))
     for kind, words in known:
-        if kind in ("ended", "ordered") and words[0] in ran:
+        if kind in ("ended", "ordered", "expired") and words[0] in ran:
             yield kind, f"{words}: it ran again"
     for id, name in at.rows("SELECT id, name FROM nextdue_tasks WHERE state = 'waiting' AND due_ms <= ?", begun):
         yield "broken", f"{name} {id} was due and wasn't run"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from nextdue.errors import NextdueError
 from nextdue.sqlite.store import SqliteStore
@@ -57,9 +58,20 @@ def moments(steps: list[Step]) -> Iterator[tuple[str, Step]]:
         yield what, step
 
 
-def cuts(steps: list[Step]) -> Iterator[tuple[int, Disk, list[str]]]:
+class State(NamedTuple):
+    """What was left by a power cut, and what had been said before."""
+
+    image: dict[str, bytes]
+    said: list[str]
+
+
+NEW = State({}, [])
+"""An empty folder."""
+
+
+def cuts(steps: list[Step], start: State = NEW) -> Iterator[tuple[int, Disk, list[str]]]:
     """Each point at which the power may be cut: its number, the disk, and what was said before."""
-    disk, said = Disk(), list[str]()
+    disk, said = Disk(start.image), list(start.said)
     for number, (what, step) in enumerate(moments(steps)):
         if what == "sync":
             disk.sync(step)
@@ -73,8 +85,8 @@ def cuts(steps: list[Step]) -> Iterator[tuple[int, Disk, list[str]]]:
 class Judge:
     """Opens the states of one recorded run, breadth first, until the time is over."""
 
-    def __init__(self, steps: list[Step], folder: Path, seed: str) -> None:
-        self.steps, self.folder = steps, folder
+    def __init__(self, steps: list[Step], folder: Path, seed: str, start: State = NEW) -> None:
+        self.steps, self.folder, self.start = steps, folder, start
         self.place = Path(tempfile.mkdtemp(prefix="powercut-", dir=MEMORY if os.access(MEMORY, os.W_OK) else folder))
         self.found = Found(seed)
         self._until = set[str]()
@@ -97,14 +109,14 @@ class Judge:
 
     def _round(self, number: int, end: float) -> bool:
         latest: dict[tuple[int, int], int] = {}
-        for cut, disk, said in cuts(self.steps):
+        for cut, disk, said in cuts(self.steps, self.start):
             # The later the cut, the more is to be there; but for what was taken back.
             taken_back = sum(text.startswith('["not"') for text in said)
             latest[disk.mark(self._choice(cut, disk, number)), taken_back] = cut
             self.found.cuts = max(self.found.cuts, cut + 1)
         wanted = {cut for mark, cut in latest.items() if self._seen.get(mark, -1) < cut}
         self._seen |= latest
-        for cut, disk, said in cuts(self.steps):
+        for cut, disk, said in cuts(self.steps, self.start):
             if cut in wanted:
                 if self._over(end):
                     return False

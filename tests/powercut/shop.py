@@ -1,6 +1,6 @@
 """The program whose power is cut: it puts tasks of every kind, works them off and says what was acknowledged to it.
 
-    SHOP_FOLDER=... python shop.py working|restoring
+    SHOP_FOLDER=... python shop.py working|again|restoring|adopting
 
 It is run under strace. What it says is a fact (facts.py) from then on. SHOP_WEAKNESS names one of weaknesses.py, by
 which the test shows that it can fail.
@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,7 @@ def put() -> list[Handle[Any]]:
     keyed = receipt.using(key="k", delay="1h").enqueue(7)
     say("keyed", keyed.id, "receipt", "k")
     say("put", cleanup.enqueue().id, "cleanup", [])
-    with nd.transaction() as tx:
-        tx.execute("CREATE TABLE orders(number INTEGER PRIMARY KEY, how TEXT, task INTEGER UNIQUE)")
+    make_orders()
     for number in range(100, 104):
         with nd.transaction() as tx:
             handle = bill.using(tx=tx).enqueue(number)
@@ -124,6 +124,23 @@ def put() -> list[Handle[Any]]:
         say("together", handle.id)
         handles.append(handle)
     return [*handles, *many, *(order.enqueue(n) for n in range(200, 206)), fails.enqueue(), gives_up.enqueue()]
+
+
+def make_orders() -> None:
+    """The user's own table."""
+    with nd.transaction() as tx:
+        tx.execute("CREATE TABLE IF NOT EXISTS orders(number INTEGER PRIMARY KEY, how TEXT, task INTEGER UNIQUE)")
+
+
+def crowd() -> None:
+    """Threads that put at the same time, whose tasks share commits."""
+
+    def several(first: int) -> None:
+        for number in range(first, first + 8):
+            say("put", plain.using(delay="1h").enqueue(number).id, "plain", [number])
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(several, range(300, 360, 10)))
 
 
 def guest(number: int) -> None:
@@ -150,13 +167,14 @@ def watch(handle: Handle[Any]) -> None:
         say("result", handle.id, handle.result("1s"))
 
 
-def care() -> None:
-    """What people do to tasks, queues and schedules."""
+def care() -> Handle[Any]:
+    """What people do to tasks, queues and schedules. Answers a task that will have expired."""
     handle = plain.using(delay="1h").enqueue(99)
     handle.cancel()
     say("ended", handle.id, "cancelled")
     nd.pause(queue="reports")
     say("paused", "reports")
+    late = plain.using(expires=0.001).enqueue(98)
     nd.schedules.put(poll, Every("1h"), key="hourly")
     say("scheduled", "poll", "hourly")
     nd.schedules.put(poll, Every("2h"), key="gone")
@@ -164,6 +182,7 @@ def care() -> None:
     say("not", "scheduled", "poll", "gone")
     nd.schedules.remove(poll, "gone")
     say("unscheduled", "poll", "gone")
+    return late
 
 
 def fire() -> None:
@@ -184,6 +203,7 @@ def beside() -> None:
     for handle in late:
         watch(handle)
     nd.close()
+    time.sleep(0.1)  # until it sleeps: of a call that was cut short nobody could tell whether it was done
     worker.kill()
     worker.wait(20)
 
@@ -191,14 +211,17 @@ def beside() -> None:
 def working() -> None:
     """Two workers, one in this process and another one, and what is put before and beside them."""
     handles = put()
+    crowd()
     nd.close()  # the last one: the WAL is moved into the file and removed
-    care()
+    late = care()
     with nd.working(concurrency=2):
         for generation in range(3):
             export.enqueue(generation).wait("20s")
         for handle in handles:
             watch(handle)
         watch(slow.enqueue())
+        assert late.wait("20s") == "dead"
+        say("expired", late.id)
         fire()
     for number in range(110, 114):
         guest(number)
@@ -209,22 +232,59 @@ def working() -> None:
     nd.close()
 
 
+def again() -> None:
+    """What goes on after a power cut: more tasks, and a worker for all that is due."""
+    say("put", double.using(delay="1h").enqueue(7).id, "double", [7])
+    with nd.working(concurrency=2):
+        for number in range(400, 404):
+            watch(plain.enqueue(number))
+        export.enqueue(9).wait("20s")
+    make_orders()
+    guest(405)
+    nd.close()
+
+
 def restoring() -> None:
-    """A backup, made and put in the place of the file."""
+    """A backup, made twice, and put in the place of the file."""
     first = [receipt.using(delay="1h").enqueue(number) for number in range(20)]
     say("put", first[-1].id, "receipt", [19])
     backup = nd.backup(FOLDER / "backup.db")
     say("saved", backup.name, first[-1].id)
+    second = receipt.using(delay="1h").enqueue(20)
+    say("put", second.id, "receipt", [20])
+    nd.backup(backup, overwrite=True)
+    say("saved", backup.name, second.id)
     later = [receipt.using(delay="1h").enqueue(number) for number in range(20)]
     say("kept", FILE.name, later[-1].id)
     nd.close()
     say("not", "kept", FILE.name, later[-1].id)
+    # Another process put one more and died: it is in the WAL only.
+    done = subprocess.run([sys.executable, __file__, "dying"], stdout=subprocess.PIPE, check=True)
     old = restore.restore(backup, FILE)
     say("held")
-    say("kept", old.name if old else "?", later[-1].id)
+    say("kept", old.name if old else "?", int(done.stdout))
     say("put", plain.using(delay="1h").enqueue(5).id, "plain", [5])
     nd.close()
 
 
+def dying() -> None:
+    """Put a task and end without closing the file."""
+    os.write(1, f"{plain.using(delay='1h').enqueue(6).id}".encode())
+    os._exit(0)
+
+
+def adopting() -> None:
+    """A database of the user's own, not in WAL mode, in which nextdue begins to keep tasks."""
+    with contextlib.closing(sqlite3.connect(FILE, isolation_level=None)) as own:
+        own.execute("PRAGMA synchronous=EXTRA")
+        own.execute("CREATE TABLE theirs(number)")
+        for number in range(3):
+            own.execute("INSERT INTO theirs VALUES (?)", (number,))
+            say("theirs", number)
+    for number in range(3):
+        say("put", plain.using(delay="1h").enqueue(number).id, "plain", [number])
+    nd.close()
+
+
 if __name__ == "__main__":
-    {"working": working, "restoring": restoring}[sys.argv[1]]()
+    {"working": working, "again": again, "restoring": restoring, "dying": dying, "adopting": adopting}[sys.argv[1]]()

@@ -11,11 +11,12 @@ import sys
 import pytest
 
 from tests.powercut import facts, weaknesses
-from tests.powercut.judge import cuts
+from tests.powercut.judge import NEW, cuts
 from tests.powercut.runs import SECONDS, SHOP, Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="strace is Linux's")
-PARTS = ("working", "restoring")
+PARTS = {"working": 1.0, "restoring": 0.2, "adopting": 0.05}
+"""The runs, and the part of the time that each gets."""
 CAUGHT = [
     ("NORMAL", "working", {"put", "together", "ended", "ordered"}),
     ("OFF", "working", {"put", "ended", "ordered", "result", "failed", "fired"}),
@@ -33,9 +34,9 @@ def run(request, tmp_path_factory):
     return recorded(request.param, tmp_path_factory.mktemp("powercut") / request.param)
 
 
-def recorded(part, folder, weakness=""):
+def recorded(part, folder, weakness="", start=NEW):
     try:
-        return Run(part, folder, weakness)
+        return Run(part, folder, weakness, start)
     except AssertionError as exc:
         pytest.fail(str(exc), pytrace=False)
 
@@ -50,9 +51,16 @@ def test_the_recording_is_complete(run):
 @pytest.mark.timeout(SECONDS + 120)
 def test_nothing_acknowledged_is_lost(run, record_property):
     """F058: not by a power cut at any point of the run; and what must hold always does."""
-    found = run.cut(SECONDS if run.part == "working" else SECONDS / 4)
+    found = run.cut(PARTS[run.part] * SECONDS)
     record_property("states", found.states)
     assert not found.failures(), "\n".join(found.failures())
+
+
+def test_a_second_power_cut_loses_nothing_either(run, tmp_path):
+    """After the restart the program goes on from what was left, until the next one."""
+    for number, state in enumerate(run.states(4) if run.part == "working" else ()):
+        found = recorded("again", tmp_path / str(number), start=state).cut(SECONDS / 20)
+        assert not found.failures(), "\n".join(found.failures())
 
 
 def test_what_is_not_promised_is_lost_in_fact(run):

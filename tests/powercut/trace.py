@@ -184,7 +184,7 @@ class Reader:
             return
         path, nameless = self._fd(call.args)
         if path is not None:
-            data = data[: int(call.result)]
+            data = _written(data, call)
             at = self._at.get(path, 0)
             self._at[path] = at + len(data)
             yield Step("write", call.begun, call.ended, path, at=at, data=data, nameless=nameless)
@@ -192,7 +192,7 @@ class Reader:
     def _pwrite64(self, call: Call) -> Iterator[Step]:
         path, nameless = self._fd(call.args)
         if path is not None:
-            data = b"".join(_bytes(match[1]) for match in _TEXT.finditer(call.args))[: int(call.result)]
+            data = _written(b"".join(_bytes(match[1]) for match in _TEXT.finditer(call.args)), call)
             at = int(call.args.rpartition(", ")[2])
             yield Step("write", call.begun, call.ended, path, at=at, data=data, nameless=nameless)
 
@@ -249,6 +249,13 @@ class Reader:
         if path is not None and "PROT_WRITE" in call.args:
             raise Unknown(f"{path} is mapped for writing, which strace doesn't show")
         return iter(())
+
+
+def _written(data: bytes, call: Call) -> bytes:
+    """As much of it as the call says that it wrote."""
+    if len(data) < int(call.result):
+        raise Unknown(f"{call.name} wrote {call.result} bytes, of which the recording holds {len(data)}")
+    return data[: int(call.result)]
 
 
 def _bytes(text: str) -> bytes:
