@@ -33,6 +33,8 @@ def table(columns: list[Found]) -> str:
     lines = ["| what was acknowledged | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(columns) + 1) + "|"]
     kinds = {kind: (function.__doc__ or kind).rstrip(".") for kind, function in facts.KINDS.items()}
     for kind, text in [*kinds.items(), ("broken", BROKEN.rstrip("."))]:
+        if not any(found.checked[kind] for found in columns):
+            continue  # said by another run
         row = [cell(found.lost[kind], found.checked[kind]) for found in columns]
         promised = " (not promised)" if kind in facts.NOT_PROMISED else ""
         lines.append(f"| {text}{promised} | {' | '.join(row)} |")
