@@ -13,7 +13,7 @@ from tests.powercut.trace import Step
 SHOP = Path(__file__).with_name("shop.py")
 TOP = SHOP.parent.parent.parent
 SEED = os.environ.get("NEXTDUE_POWERCUT_SEED") or ("1" if "CI" in os.environ else str(random.randrange(1_000_000)))
-SECONDS = float(os.environ.get("NEXTDUE_POWERCUT_SECONDS", "20"))
+SECONDS = float(os.environ.get("NEXTDUE_POWERCUT_SECONDS", "15"))
 """For how long states of the long run are opened; the others take a part of it."""
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from tests.powercut import trace
 from tests.powercut.disk import Disk, Kept
-from tests.powercut.judge import cuts, write
+from tests.powercut.judge import cuts, quick, write
 from tests.powercut.trace import Step, Unknown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="strace is Linux's")
@@ -121,13 +122,14 @@ def test_the_disk_is_as_weak_as_sqlite_says(level, lost, tmp_path):
         "    os.write(1, b'@ack %d\\n' % n)\n",
         tmp_path,
     )
-    place, gone = tmp_path / "state", 0
+    place, gone = quick(tmp_path), 0
     for _, disk, said in cuts(steps):
         for number in range(8):
             write(disk.image(disk.choice(number, "1")), place)
             with contextlib.closing(sqlite3.connect(place / "a")) as db:
                 assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
                 gone += bool(said) and db.execute("SELECT count(*) FROM t").fetchone()[0] < len(said)
+    shutil.rmtree(place)
     assert bool(gone) == lost
 
 
