@@ -134,6 +134,33 @@ def _row(at: Opened, id: int) -> str | None:
 
 
 @fact
+def doubted(at: Opened, id: int, label: str) -> str | None:
+    """The effect of a step may be out, so that a step that isn't to be repeated never is."""
+    return None if _mark(at, id, label) or not ended(at, id, "done") else "nobody knows of the step"
+
+
+@fact
+def marked(at: Opened, id: int, label: str, value: int) -> str | None:
+    """A step of a task is done, with this result."""
+    found = _mark(at, id, label)
+    return (
+        None
+        if (found and found[0][0] and found[0][1] == json.dumps(value)) or not ended(at, id, "done")
+        else f"{found}"
+    )
+
+
+def _mark(at: Opened, id: int, label: str) -> list[Any]:
+    return at.rows("SELECT done, result FROM nextdue_mark WHERE task = ? AND label = ?", id, label)
+
+
+@fact
+def sent(at: Opened, event: str) -> str | None:
+    """An event was sent."""
+    return None if at.rows("SELECT 1 FROM nextdue_event WHERE name = ?", event) else "the event is forgotten"
+
+
+@fact
 def replaced(at: Opened, name: str, generation: int) -> str | None:
     """A file was replaced by one of this generation."""
     found = generation_of(at.folder / name)

@@ -92,6 +92,18 @@ def cleanup() -> None: ...
 
 
 @nd.task
+def parcel(ctx: Context, number: int) -> None:
+    say("marked", ctx.id, "post", ctx.step("post", post, ctx.id, "post", number, in_doubt="hold"))
+    say("marked", ctx.id, "note", ctx.step("note", int, number, repeatable=True))
+
+
+def post(id: int, label: str, number: int) -> int:
+    """An effect; that it may be out is known before."""
+    say("doubted", id, label)
+    return number
+
+
+@nd.task
 def poll() -> None: ...
 
 
@@ -220,6 +232,10 @@ def working() -> None:
         for handle in handles:
             watch(handle)
         watch(slow.enqueue())
+        for handle in [parcel.enqueue(number) for number in range(500, 504)]:
+            watch(handle)
+        nd.send("paid")
+        say("sent", "paid")
         assert late.wait("20s") == "dead"
         say("expired", late.id)
         fire()

@@ -21,6 +21,8 @@ CAUGHT = [
     ("NORMAL", "working", {"put", "together", "ended", "ordered"}),
     ("OFF", "working", {"put", "ended", "ordered", "result", "failed", "fired"}),
     ("careless puts", "working", {"put"}),
+    ("careless begins", "working", {"doubted"}),
+    ("careless marks", "working", {"marked"}),
     ("careless ticks", "working", {"ended"}),
     ("unsynced files", "working", {"replaced", "saved", "broken"}),
     ("unsynced names", "working", {"replaced"}),

@@ -52,6 +52,8 @@ KNOWN: dict[str, Callable[[], None]] = {
     "NORMAL": lambda: _synchronous("NORMAL"),
     "OFF": lambda: _synchronous("OFF"),
     "careless puts": lambda: _careless("put_many"),
+    "careless begins": lambda: _careless("mark_begin"),
+    "careless marks": lambda: _careless("mark_end"),
     "careless ticks": lambda: _careless("tick"),
     "unsynced files": unsynced_files,
     "unsynced names": unsynced_names,
