@@ -180,8 +180,8 @@ BEGIN
       known IS 0 OR (again IS NULL AND NOT goes_on AND (forget OR (halted AND key IS NULL))), CASE WHEN NOT halted THEN delay END,
       CASE WHEN halted THEN 'cancelled' ELSE rest END, attempts, crashes, alone, reason, message, result, keep,
       CASE WHEN known IS NOT 0 THEN coalesce(again, CASE WHEN goes_on THEN next END) END, name, grp,
-      CASE WHEN again IS NULL THEN slot END, missed, known IS 1 AND reason IS NOT 'in_doubt' AND (delay IS NULL OR halted OR again IS NOT NULL), key, was,
-      again IS NOT NULL
+      CASE WHEN again IS NULL THEN slot END, missed,
+      known IS 1 AND reason IS NOT 'in_doubt' AND (delay IS NULL OR halted OR again IS NOT NULL), key, was, again IS NOT NULL
     FROM (WITH
     said AS MATERIALIZED (
       SELECT t.id, t.token, t.name, t.grp, t.key, t.scheduled_for AS was, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
