@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from typing import Any
 
-from nextdue.cli import chosen, render, schedules, target
+from nextdue.cli import chosen, marks, render, schedules, target
 from nextdue.cli.look import paused_by, row_data, table
 from nextdue.cli.target import Target
 from nextdue.cli.times import shown
@@ -118,6 +118,8 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     it = f"{target.pasteable(store.database.path)} {view.id}"
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
         return f"is due already and waits for its limit; `nextdue why {it}` tells more"
+    if sight.rest == "waits" and verb in ("retry", "run_now"):
+        return f"{' and '.join(marks.in_short(store, view, sight))}; `nextdue why {it}` tells more"
     if sight.rated and verb == "run_now":
         return f"keeps its due at {shown(view.due)}: its rate allows no earlier start"
     if view.reason == "paused" and state == "held" and verb in ("retry", "run_now"):

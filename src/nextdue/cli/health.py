@@ -52,6 +52,10 @@ def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
     for name, since, count in found.blocked:
         text = f"{many(count)} {render.clean(name)} wait for their limit, the longest since {_since(since, found)}"
         yield Finding("note", "blocked", text)
+    for name, since, count in found.waits:
+        text = f"{many(count)} {render.clean(name)} wait for other tasks or events"
+        text += f", the longest since {_since(since, found)}"
+        yield Finding("note", "waits", text)
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
             names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
@@ -137,6 +141,7 @@ def _data(found: Health, findings: list[Finding], healthy: bool, path: str) -> d
         "last_run_ms": found.last_run,
         "late": [late._asdict() | {"since": utc(late.since), "since_ms": late.since} for late in found.late],
         "blocked": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.blocked],
+        "waits": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.waits],
         "paused": [{"kind": kind, "word": word, "since": utc(s), "since_ms": s} for kind, word, s in found.pauses],
         "restored": utc(found.restored),
         "restored_ms": found.restored,

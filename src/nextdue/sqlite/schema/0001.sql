@@ -135,7 +135,9 @@ BEGIN
   WHERE id = NEW.task AND token IS NULL
     AND (rest = 'waits' OR (rest = 'held' AND reason = 'parent') OR (due IS NOT NULL AND NEW.until IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
-      WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL);
+      WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL
+        -- One that was retried without waiting for it: what never comes keeps it from nothing.
+        AND NOT (nextdue_task.rest = 'waits' AND m.problem IS NOT NULL));
 END;
 -- A task that it was to come after will never be done. What is to be cancelled is due, so that a worker says so in the
 -- history, as for any other that was asked to stop.
