@@ -101,7 +101,6 @@ def test_a_step_in_doubt_is_listed_and_explained(effects, cli):
 
 
 def test_resolved_as_happened_it_goes_on_after_it(effects, cli):
-    """E-2"""
     handle = in_doubt(effects)
     work(effects)
     code, out, _ = cli("resolve", "shop.db", handle.id, "mail", "--happened", "--result", "250")
