@@ -1,7 +1,9 @@
 """assert_repeatable on the example of a mail, against a real SMTP server: it passes by its step alone."""
 
-import importlib.util
+import importlib
+import shutil
 import socket
+import sys
 from contextlib import closing
 
 import pytest
@@ -12,39 +14,44 @@ from tests.docs.pages import TOP
 
 
 class Mailbox:
-    def __init__(self):
-        self.mails = []
+    """What a real SMTP server has taken."""
 
-    async def handle_DATA(self, server, session, envelope):
+    def __init__(self) -> None:
+        self.mails: list[str] = []
+        self.address = ("127.0.0.1", free_port())
+
+    async def handle_DATA(self, server, session, envelope) -> str:
         lines = envelope.content.decode().splitlines()
         self.mails.append(next(line for line in lines if line.startswith("Message-ID:")))
         return "250 taken"
 
 
-@pytest.fixture
-def box(monkeypatch):
+def free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def box():
     made = Mailbox()
-    controller = Controller(made, hostname="127.0.0.1", port=port)
+    controller = Controller(made, hostname=made.address[0], port=made.address[1])
     controller.start()
-    made.address = ("127.0.0.1", port)
     yield made
     controller.stop()
 
 
 @pytest.fixture
-def example(box, tmp_path, nextdue):
+def example(box, tmp_path, nextdue, monkeypatch):
     """The module of the example, in a folder of its own."""
-    path = tmp_path / "mail_once.py"
-    path.write_text((TOP / "examples" / "mail_once.py").read_text("utf-8"), "utf-8")
-    spec = importlib.util.spec_from_file_location("mail_once", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.SERVER = box.address
+    shutil.copy(TOP / "examples" / "mail_once.py", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("mail_once")
+    monkeypatch.setattr(module, "SERVER", box.address)
     nextdue.use(module.nd)
-    return module
+    yield module
+    del sys.modules["mail_once"]
 
 
 def test_the_mail_with_its_step_passes(example, box):
