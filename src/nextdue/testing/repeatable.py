@@ -199,7 +199,7 @@ def _resolved(handle: Handle[Any], passed: list[Passage]) -> bool:
     if handle.state != "held" or handle.view().reason != "in_doubt":
         return False
     out = {passage.what for passage in passed if passage.point == "effect"}
-    return any([handle.resolve(doubt.label, happened=doubt.label in out) for doubt in handle.doubts()])
+    return any(handle.resolve(doubt.label, happened=doubt.label in out) for doubt in handle.doubts())
 
 
 def _copy_tables(source: Path, target: Path) -> None:
