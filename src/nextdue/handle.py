@@ -258,5 +258,7 @@ class Handle(Generic[R]):
         command = f"nextdue retry {quote(str(self._caller.path))} {self.id}"
         anew = f"; its handle's retry(), or `{command}`, starts it anew"
         todo = {"dead": anew, "held": "; it waits for a person"}.get(found.state, "")
+        if found.state == "held" and found.reason == "in_doubt":
+            todo = "; its handle's doubts() and resolve(), or `nextdue resolve`, decide whether it happened"
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

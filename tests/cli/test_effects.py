@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nextdue import BadArguments, NotInDoubt
+from nextdue import BadArguments, NotInDoubt, TaskFailed
 
 SHOP = """
     import os
@@ -131,6 +131,8 @@ def test_a_program_resolves_too(effects):
         handle.resolve("mail", happened=False, result=1)
     with pytest.raises(BadArguments, match="JSON"):
         handle.resolve("mail", happened=True, result=object())
+    with pytest.raises(TaskFailed, match="`nextdue resolve`, decide whether it happened"):
+        handle.result(timeout=0)
     assert handle.doubts() != []
     assert handle.resolve("mail", happened=True, result=250)
     assert (handle.state, handle.doubts()) == ("waiting", [])
