@@ -373,3 +373,40 @@ def test_many_that_wait_are_counted(effects, cli):
     last = effects.nd.tasks["report"].using(after=effects.nd.find(name="report", limit=50)).enqueue()
     assert f"{last.id} " in cli("ls", "shop.db", "--limit", "2000")[1]
     assert "and 40 more tasks" in cli("show", "shop.db", last.id)[1]
+
+
+def test_a_child_paused_while_its_parent_dies_is_held_for_it_when_it_is_resumed(effects, cli):
+    first = effects.nd.tasks["download"].enqueue(True)
+    second = effects.nd.tasks["report"].using(after=[first]).enqueue()
+    second.pause()
+    work(effects)
+    assert first.state == "dead"
+    cli("resume", "shop.db", "2")
+    assert (second.state, second.view().reason) == ("held", "parent")
+    first.retry()
+    effects.sql("UPDATE nextdue_task SET args = '[false]' WHERE id = 1")
+    work(effects)
+    assert "report of [7]" in work(effects)[1]
+
+
+def test_a_retry_says_that_the_doubt_is_still_there(effects, cli):
+    in_doubt(effects)
+    work(effects)
+    out = cli("retry", "shop.db", "1")[1]
+    assert out == "letter #1 is due now, and is held again unless `nextdue resolve shop.db 1 mail` decides before\n"
+
+
+def test_a_step_of_a_running_task_is_in_no_doubt(effects, cli):
+    handle = in_doubt(effects)
+    assert handle.doubts() != []
+    effects.sql("UPDATE nextdue_task SET token = (9 << 32) + 1")
+    assert handle.doubts() == []
+    assert json.loads(cli("ls", "shop.db", "--json")[1])[0]["in_doubt"] == []
+    effects.sql("UPDATE nextdue_task SET token = NULL")
+
+
+def test_uninstall_counts_what_waits_once(effects, cli):
+    first = effects.nd.tasks["download"].using(delay="1h").enqueue()
+    effects.nd.tasks["report"].using(after=[first]).enqueue()
+    out = cli("uninstall", "shop.db")[1]
+    assert [line.split() for line in out.splitlines() if line.startswith("report")] == [["report", "waiting", "1"]]

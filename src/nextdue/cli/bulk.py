@@ -2,6 +2,7 @@
 
 import argparse
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from nextdue.cli import chosen, marks, render, schedules, target
@@ -101,6 +102,9 @@ def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     after = store.get(view.id)
     if verb == "retry" and after is not None and after.due is not None and after.due > store.now_ms():
         return f"begins anew at {shown(after.due)}: its rate allows no earlier start"
+    if verb == "retry" and view.reason == "in_doubt" and (doubts := marks.doubts(store, view)):
+        command = f"nextdue resolve {target.pasteable(store.database.path)} {view.id} {quote(render.clean(doubts[0]))}"
+        return f"is {DID[verb]}, and is held again unless `{command}` decides before"
     if verb in ("retry", "run_now"):
         paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
         return f"is {DID[verb]}" + (

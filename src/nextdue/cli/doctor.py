@@ -224,7 +224,7 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
     found = health.look(store, None)
     for state, counts in (("dead", Counter(found.dead)), ("held", Counter(found.held) + Counter(found.paused))):
         if counts:
-            todo = f"nextdue ls {target.pasteable(store.database.path)} --state {state}"
+            todo = f"nextdue ls {target.pasteable(store.database.path)} {'--held' if state == 'held' else '--state dead'}"
             yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", todo)
     if app is not None:
         strangers = Counter({name: count for name, count in log.waiting.items() if name not in app.definitions})

@@ -59,7 +59,7 @@ def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
             names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
-            yield Finding("note", state, f"{names}: nextdue ls {path} --state {state}")
+            yield Finding("note", state, f"{names}: nextdue ls {path} {'--held' if state == 'held' else '--state dead'}")
 
 
 def _workers(found: Health) -> Finding:

@@ -19,8 +19,8 @@ FOLLOWERS = 1_001
 
 
 def doubts(store: SqliteStore, view: TaskView) -> list[str]:
-    """The labels of the steps in doubt. Of a running one nobody can tell."""
-    return [] if view.state == "running" else [doubt.label for doubt in marks.doubts(store, view.id)]
+    """The labels of the steps in doubt."""
+    return [doubt.label for doubt in marks.doubts(store, view.id)]
 
 
 def in_short(store: SqliteStore, view: TaskView, sight: Sight) -> list[str]:

@@ -115,7 +115,10 @@ def come_after(wire: Wire, ids: range, put: Put, now: int | None) -> None:
 
 
 def doubts(store: SqliteStore, task: int) -> list[InDoubt]:
-    """The steps of a task of which nobody knows whether they happened, or what they returned; the oldest first."""
+    """The steps of a task of which nobody knows whether they happened, or what they returned; the oldest first.
+
+    None of one that runs: that it was begun is no doubt.
+    """
     store.database.bring(PAGE)
     return [InDoubt(*found) for found in store.database.rows("doubts", {"id": task})]
 

@@ -92,7 +92,7 @@ UPDATE nextdue_mark SET problem = problem WHERE task BETWEEN :first AND :last AN
 -- Deciding what a task is in doubt of.
 -- :name doubts
 SELECT label, begun, how, problem FROM nextdue_mark
-WHERE task = :id AND substr(label, 1, 1) <> '@' AND (done IS NULL OR problem IS NOT NULL) ORDER BY begun, label
+WHERE task = :id AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = :id AND t.token IS NULL) AND substr(label, 1, 1) <> '@' AND (done IS NULL OR problem IS NOT NULL) ORDER BY begun, label
 
 -- All that is known of a task besides its row; of a task waited for also what it is. (An event may be called like an id.)
 -- :name marks

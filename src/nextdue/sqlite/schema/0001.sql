@@ -135,9 +135,7 @@ BEGIN
   WHERE id = NEW.task AND token IS NULL
     AND (rest = 'waits' OR (rest = 'held' AND reason = 'parent') OR (due IS NOT NULL AND NEW.until IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
-      WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL
-        -- One that was retried without waiting for it: what never comes keeps it from nothing.
-        AND NOT (nextdue_task.rest = 'waits' AND m.problem IS NOT NULL));
+      WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL);
 END;
 -- A task that it was to come after will never be done. What is to be cancelled is due, so that a worker says so in the
 -- history, as for any other that was asked to stop.
@@ -149,6 +147,19 @@ BEGIN
     rest = CASE WHEN NEW.how IS NOT 'cancel' THEN 'held' END,
     reason = 'parent', message = 'task #' || NEW.waits || ', which it comes after, is ' || NEW.problem
   WHERE id = NEW.task AND rest = 'waits';
+END;
+
+-- One that is retried all the same waits for them no more.
+CREATE TRIGGER nextdue_task_retried AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND OLD.reason = 'parent' AND NEW.rest IS NULL
+BEGIN
+  UPDATE nextdue_mark SET done = NEW.due WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL;
+END;
+-- One that was paused hears of it when it is resumed.
+CREATE TRIGGER nextdue_task_resumed AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND NEW.rest = 'waits'
+BEGIN
+  UPDATE nextdue_mark SET problem = problem WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL AND problem IS NOT NULL;
 END;
 
 CREATE TABLE nextdue_run(
