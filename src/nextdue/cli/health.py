@@ -13,6 +13,9 @@ from nextdue.sqlite.health import MOST, Health, Late
 SHOWN = 20
 """At most so many kinds of late tasks are written out."""
 
+WHICH = {"dead": "--state dead", "held": "--held"}
+"""How `nextdue ls` lists them."""
+
 Level = Literal["ok", "note", "bad"]
 
 
@@ -59,7 +62,7 @@ def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
             names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
-            yield Finding("note", state, f"{names}: nextdue ls {path} {'--held' if state == 'held' else '--state dead'}")
+            yield Finding("note", state, f"{names}: nextdue ls {path} {WHICH[state]}")
 
 
 def _workers(found: Health) -> Finding:
