@@ -31,6 +31,7 @@ from nextdue.errors import (
     LeaseLost,
     NextdueError,
     NotAStore,
+    NotInDoubt,
     OwnerBusy,
     ResultNotKept,
     SchemaTooNew,
@@ -46,8 +47,9 @@ from nextdue.errors import (
     WouldDeadlock,
 )
 from nextdue.executors.context import Context
+from nextdue.executors.steps import Resting
 from nextdue.handle import Handle
-from nextdue.records import RunView, TaskView
+from nextdue.records import InDoubt, RunView, TaskView
 from nextdue.sqlite.pauses import Pause
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
@@ -69,13 +71,16 @@ __all__ = [
     "Every",
     "GiveUp",
     "Handle",
+    "InDoubt",
     "KeyTaken",
     "LeaseLost",
     "Nextdue",
     "NextdueError",
     "NotAStore",
+    "NotInDoubt",
     "OwnerBusy",
     "Pause",
+    "Resting",
     "ResultNotKept",
     "Retry",
     "RetryAfter",

@@ -10,13 +10,15 @@ import msgspec
 
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, from_ms, utc_text
+from nextdue.codec import plain_text
 from nextdue.errors import BadArguments, ResultNotKept, TaskFailed, UnknownTask, WouldDeadlock
 from nextdue.executors.context import running_in_worker
-from nextdue.records import RunView, State, TaskView
-from nextdue.sqlite import care
+from nextdue.records import InDoubt, RunView, State, TaskView
+from nextdue.sqlite import care, marks
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.pauses import pause_task, resume_task
 from nextdue.sqlite.waiting import Ended, ended
+from nextdue.task import checked_name
 
 R = TypeVar("R")
 
@@ -119,6 +121,30 @@ class Handle(Generic[R]):
             resumed = resume_task(store, self.id)
         self._caller.ring()
         return resumed
+
+    # deciding about its steps
+
+    def doubts(self) -> list[InDoubt]:
+        """Its steps of which nobody knows whether they happened, or what they returned; the oldest first."""
+        with self._caller.use() as store:
+            return marks.doubts(store, self.id)
+
+    def resolve(self, label: str, *, happened: bool, result: Any = None) -> bool:
+        """Say of a step in doubt that it has happened, and returned `result`, or that it hasn't: then it is made.
+
+        True if the task was held for it and is due now; else it goes on when it is due, or by retry(). Raises
+        NotInDoubt, also while it runs, UnknownTask if its row is gone, BadArguments for what JSON can't hold.
+        """
+        if type(happened) is not bool:
+            raise BadArguments(f"happened must be True or False, not {happened!r}")
+        if result is not None and not happened:
+            raise BadArguments(f"step {label!r}: one that didn't happen returned nothing; leave result out")
+        text = plain_text(result, f"the result of step {label!r}")
+        with self._caller.use() as store:
+            released = marks.resolve(store, self.id, checked_name(label, "a label"), happened=happened, result=text)
+        if released:
+            self._caller.ring()
+        return released
 
     # waiting for its end
 
@@ -232,5 +258,7 @@ class Handle(Generic[R]):
         command = f"nextdue retry {quote(str(self._caller.path))} {self.id}"
         anew = f"; its handle's retry(), or `{command}`, starts it anew"
         todo = {"dead": anew, "held": "; it waits for a person"}.get(found.state, "")
+        if found.state == "held" and found.reason == "in_doubt":
+            todo = "; its handle's doubts() and resolve(), or `nextdue resolve`, decide whether it happened"
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)

@@ -84,15 +84,22 @@ def read_until(program: "subprocess.Popen[str]", words: str) -> list[str]:
 def test_examples_are_short():
     assert {path.stem for path in EXAMPLES} == {
         "adopt_table",
+        "chain",
         "defer",
         "hot_counter",
+        "import_in_steps",
         "inside_a_service",
         "long_task",
+        "mail_once",
         "safe_export",
         "test_shop",
         "transaction",
+        "transaction_django",
+        "transaction_sqlalchemy",
         "two_processes",
         "untouched_entries",
+        "wait_for_payment",
+        "webhook",
     }
     for path in EXAMPLES:
         assert len(path.read_text("utf-8").splitlines()) < 40, path
@@ -114,6 +121,14 @@ def test_defer(programs):
 def test_safe_export(programs):
     assert "done 1000 orders" in programs.run("safe_export.py")
     assert len((programs.folder / "orders-2026-12-01.csv").read_text("utf-8").splitlines()) == 1001
+
+
+@pytest.mark.parametrize("library", ["sqlalchemy", "django"])
+def test_transaction_of_a_library(library, programs):
+    assert programs.run(f"transaction_{library}.py").splitlines() == [
+        "receipt for order 1",
+        "orders and their receipts: [(1, 1)]",
+    ]
 
 
 def test_transaction(programs):

@@ -16,7 +16,7 @@ TEXT = PAGE.read_text("utf-8")
 def test_the_files_of_the_page_pass(tmp_path):
     named = {block.code.split("\n")[0].removeprefix("# "): block.code for block in blocks(PAGE)}
     files = {name: code for name, code in named.items() if name.endswith(".py")}
-    assert len(files) == 6
+    assert len(files) == 7
     for name, code in files.items():
         (tmp_path / name).write_text(code, "utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

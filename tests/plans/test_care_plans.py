@@ -18,6 +18,8 @@ SEEN = {
     # Names and groups, not tasks.
     "health_held": {f"USE TEMP B-TREE FOR {what}" for what in ("GROUP BY", "DISTINCT", "ORDER BY")},
     "health_dead": {f"USE TEMP B-TREE FOR {what}" for what in ("DISTINCT", "ORDER BY")},
+    # Of as many waits as are counted, which LIMIT ends.
+    "health_waits": {f"USE TEMP B-TREE FOR {what}" for what in ("GROUP BY", "count(DISTINCT)")},
     "health_late": {"USE TEMP B-TREE FOR ORDER BY"},
 }
 """Lines of health's plans that look as if they grew, and why they don't."""
@@ -51,6 +53,7 @@ def test_that_test_can_fail(store):
         ("care_aged_rest", "SEARCH t USING INDEX nextdue_task_rest (rest=?)"),
         ("care_page_key", "SEARCH t USING INDEX nextdue_task_key (name=? AND key=? AND rowid>?)"),
         ("care_blocked", "SEARCH t USING INDEX nextdue_task_blocked (name=? AND grp>?)"),
+        ("care_waits", "SCAN m USING INDEX nextdue_mark_open"),  # an index of those that wait alone
         ("care_page", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)"),
         ("care_retry", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"),
         ("care_run_now", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"),

@@ -2,9 +2,10 @@
 
 import argparse
 from functools import partial
+from shlex import quote
 from typing import Any
 
-from nextdue.cli import chosen, render, schedules, target
+from nextdue.cli import chosen, marks, render, schedules, target
 from nextdue.cli.look import paused_by, row_data, table
 from nextdue.cli.target import Target
 from nextdue.cli.times import shown
@@ -101,6 +102,9 @@ def _changed(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     after = store.get(view.id)
     if verb == "retry" and after is not None and after.due is not None and after.due > store.now_ms():
         return f"begins anew at {shown(after.due)}: its rate allows no earlier start"
+    if verb == "retry" and view.reason == "in_doubt" and (doubts := marks.doubts(store, view)):
+        command = f"nextdue resolve {target.pasteable(store.database.path)} {view.id} {quote(render.clean(doubts[0]))}"
+        return f"is {DID[verb]}, and is held again unless `{command}` decides before"
     if verb in ("retry", "run_now"):
         paused = [what for what in paused_by(view, care.sight(store, view.id), state) if what != "task"]
         return f"is {DID[verb]}" + (
@@ -118,6 +122,8 @@ def _instead(verb: Verb, store: SqliteStore, view: TaskView, state: str) -> str:
     it = f"{target.pasteable(store.database.path)} {view.id}"
     if sight.rest == "blocked" and verb in ("retry", "run_now"):
         return f"is due already and waits for its limit; `nextdue why {it}` tells more"
+    if sight.rest == "waits" and verb in ("retry", "run_now"):
+        return f"{' and '.join(marks.in_short(store, view, sight))}; `nextdue why {it}` tells more"
     if sight.rated and verb == "run_now":
         return f"keeps its due at {shown(view.due)}: its rate allows no earlier start"
     if view.reason == "paused" and state == "held" and verb in ("retry", "run_now"):

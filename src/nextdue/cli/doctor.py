@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from nextdue import schedule
 from nextdue.app import Nextdue
 from nextdue.cli import readers, render, schedules, target
-from nextdue.cli.health import many
+from nextdue.cli.health import WHICH, many
 from nextdue.cli.times import local_zone, relative, shown
 from nextdue.clock import span
 from nextdue.errors import BadDefinition, NotAStore, StoreError, StoreMissing
@@ -227,7 +227,7 @@ def _tasks(store: SqliteStore, app: Nextdue | None) -> Iterator[Finding]:
     found = health.look(store, None)
     for state, counts in (("dead", Counter(found.dead)), ("held", Counter(found.held) + Counter(found.paused))):
         if counts:
-            todo = f"nextdue ls {target.pasteable(store.database.path)} --state {state}"
+            todo = f"nextdue ls {target.pasteable(store.database.path)} {WHICH[state]}"
             yield Finding("warn", "tasks", f"{state}: {_counted(counts)}", todo)
     if app is not None:
         strangers = Counter({name: count for name, count in log.waiting.items() if name not in app.definitions})

@@ -13,6 +13,9 @@ from nextdue.sqlite.health import MOST, Health, Late
 SHOWN = 20
 """At most so many kinds of late tasks are written out."""
 
+WHICH = {"dead": "--state dead", "held": "--held"}
+"""How `nextdue ls` lists them."""
+
 Level = Literal["ok", "note", "bad"]
 
 
@@ -52,10 +55,14 @@ def examine(found: Health, max_late_ms: int, path: str) -> Iterator[Finding]:
     for name, since, count in found.blocked:
         text = f"{many(count)} {render.clean(name)} wait for their limit, the longest since {_since(since, found)}"
         yield Finding("note", "blocked", text)
+    for name, since, count in found.waits:
+        text = f"{many(count)} {render.clean(name)} wait for other tasks or events"
+        text += f", the longest since {_since(since, found)}"
+        yield Finding("note", "waits", text)
     for state, counts in (("dead", found.dead), ("held", found.held)):
         if counts:
             names = ", ".join(f"{render.clean(name)} ({many(count)})" for name, count in sorted(counts.items()))
-            yield Finding("note", state, f"{names}: nextdue ls {path} --state {state}")
+            yield Finding("note", state, f"{names}: nextdue ls {path} {WHICH[state]}")
 
 
 def _workers(found: Health) -> Finding:
@@ -137,6 +144,7 @@ def _data(found: Health, findings: list[Finding], healthy: bool, path: str) -> d
         "last_run_ms": found.last_run,
         "late": [late._asdict() | {"since": utc(late.since), "since_ms": late.since} for late in found.late],
         "blocked": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.blocked],
+        "waits": [{"name": name, "count": n, "since": utc(s), "since_ms": s} for name, s, n in found.waits],
         "paused": [{"kind": kind, "word": word, "since": utc(s), "since_ms": s} for kind, word, s in found.pauses],
         "restored": utc(found.restored),
         "restored_ms": found.restored,

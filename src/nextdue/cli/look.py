@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from nextdue.cli import chosen, render, schedules, target
+from nextdue.cli import chosen, marks, render, schedules, target
 from nextdue.cli.rules import besides, in_short
 from nextdue.cli.target import Target
 from nextdue.cli.times import brief, local, relative, shown, times, utc, zone
@@ -27,6 +27,9 @@ def ls(args: argparse.Namespace) -> int:
     where = target.find(args.target)
     if args.limit < 1:
         raise BadDefinition(f"--limit must be at least 1, not {args.limit}")
+    if args.held and args.state not in (None, "held"):
+        raise BadDefinition(f"--held and --state {args.state}: give one of them")
+    args.state = "held" if args.held else args.state
     store = where.look()
     try:
         only = chosen.filters(where, store, args)
@@ -39,7 +42,7 @@ def ls(args: argparse.Namespace) -> int:
         elif not views:
             print(_nothing(where, args))
         else:
-            table(store, views, now)
+            (_held_table if args.held else table)(store, views, now)
             if more:
                 print(f"... and more; --limit {args.limit * 10} shows them")
     finally:
@@ -64,9 +67,11 @@ def show(args: argparse.Namespace) -> int:
         result = next((run.result for run in runs[::-1] if run.outcome == "done"), None)
         now = store.now_ms()
         if args.json:
-            render.document(row_data(store, view) | {"runs": [render.run_data(run) for run in runs]})
+            render.document(
+                row_data(store, view) | marks.data(store, view) | {"runs": [render.run_data(run) for run in runs]}
+            )
             return 0
-        details = _details(view, care.sight(store, view.id), result, now)
+        details = _details(view, care.sight(store, view.id), result, now) + marks.fields(store, view, now)
         render.fields([("file", str(where.path)), *details, *_schedule(schedules.of_row(store, view), now)])
     finally:
         store.close()
@@ -104,6 +109,7 @@ def row_data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
     progress = _progress(sight)
     data["progress"] = progress and dict(zip(("done", "total", "note"), progress, strict=True))
     data["blocked"] = sight.rest == "blocked"
+    data["in_doubt"] = marks.doubts(store, view)
     data["paused"] = paused_by(view, sight, view.state)
     data["stop_asked"], data["stop_asked_ms"] = utc(sight.stop), sight.stop
     data["expires"], data["expires_ms"] = utc(sight.expires), sight.expires
@@ -116,13 +122,25 @@ def table(store: SqliteStore, views: Sequence[TaskView], now: int) -> None:
     render.table(headers, [_line(store, view, now) for view in views], CUT)
 
 
+def _held_table(store: SqliteStore, views: Sequence[TaskView], now: int) -> None:
+    """Print held tasks, with what a person has to decide."""
+    rows = []
+    for view in views:
+        what, since = marks.held_for(store, view)
+        key = "-" if view.key is None else render.clean(view.key, 40)
+        when = "-" if since is None else f"{brief(since, now)}, {relative(since, now)}"
+        rows.append((str(view.id), render.clean(view.name), key, when, render.clean(what, 200)))
+    render.table(("ID", "NAME", "KEY", f"SINCE ({zone()})", "HELD FOR"), rows, ("NAME", "KEY", "HELD FOR"))
+
+
 def _line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
     sight = care.sight(store, view.id)
     said = _said(sight) if view.state == "running" else []
+    kept = marks.in_short(store, view, sight)
     return (
         str(view.id),
         render.clean(view.name),
-        " ".join([view.state, *said]) + _plainly(view, sight),
+        " ".join([view.state, *said]) + _plainly(view, sight, kept),
         "-" if view.due is None or view.state == "running" else brief(view.due, now),
         "-" if view.key is None else render.clean(view.key, 40),
         str(view.attempts) + (f" ({render.clean(view.reason, 30)})" if view.reason and view.reason != "paused" else ""),
@@ -130,9 +148,10 @@ def _line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
     )
 
 
-def _plainly(view: TaskView, sight: Sight) -> str:
+def _plainly(view: TaskView, sight: Sight, also: Sequence[str] = ()) -> str:
     """What keeps it, beside its state."""
-    kept = [f"{what} paused" if what != "task" else "paused" for what in paused_by(view, sight, view.state)]
+    kept = [*also]
+    kept += [f"{what} paused" if what != "task" else "paused" for what in paused_by(view, sight, view.state)]
     if sight.rest == "blocked":
         kept.append("blocked by its limit")
     if view.state == "running" and sight.stop is not None:
@@ -180,7 +199,7 @@ def _details(view: TaskView, sight: Sight, result: str | None, now: int) -> list
         ("state", view.state + _plainly(view, sight)),
         ("progress", next(iter(_said(sight)), None)),
         ("lease until" if view.state == "running" else "due", due),
-        ("goes on with", None if sight.wished is None else f"due {shown(sight.wished)}"),
+        ("goes on with", None if sight.wished is None or sight.rest == "waits" else f"due {shown(sight.wished)}"),
         ("expires", None if sight.expires is None else f"{shown(sight.expires)}, {relative(sight.expires, now)}"),
         ("worker", view.worker),
         ("key", view.key),

@@ -13,12 +13,13 @@ from nextdue.errors import (
     BadTime,
     NextdueError,
     NotAStore,
+    NotInDoubt,
     OwnerBusy,
     StoreMissing,
     UnknownTask,
 )
 
-USAGE = (BadDefinition, BadTime, BadArguments, UnknownTask, StoreMissing, NotAStore)
+USAGE = (BadDefinition, BadTime, BadArguments, UnknownTask, StoreMissing, NotAStore, NotInDoubt)
 """What the user can put right by another command line."""
 OK, FAULT, BAD_USAGE, BUSY = 0, 1, 2, 3
 INTERRUPTED = 130

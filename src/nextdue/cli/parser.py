@@ -22,6 +22,8 @@ tasks:
   show       one task and its runs
   why        why a task hasn't run yet
   retry      start dead, held, cancelled or failed tasks anew
+  resolve    say whether a step in doubt has happened
+  send       send an event to the tasks that wait for it
   run-now    make waiting tasks due now
   cancel     cancel tasks
   purge      remove finished tasks and old history
@@ -251,10 +253,11 @@ FILTERS = """[--state STATE] [--name NAME] [--queue QUEUE]
 
 def _ls(commands: Any, name: str) -> None:
     indent = " " * 18
-    usage = f"[TARGET] {FILTERS.format(indent=indent)}\n{indent}[--sort due|age] [--limit N] [--json]"
+    usage = f"[TARGET] {FILTERS.format(indent=indent)}\n{indent}[--held] [--sort due|age] [--limit N]\n{indent}[--json]"
     parser = _command(commands, name, "look", "List tasks, nearest due first.", usage)
     _target(parser)
     _filters(parser)
+    parser.add_argument("--held", action="store_true", help="what waits for a person, with the reason and since when")
     orders = "due: the nearest first (default); age: the longest untouched first"
     parser.add_argument("--sort", choices=("due", "age"), default="due", metavar="HOW", help=orders)
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default 50)")
@@ -274,6 +277,34 @@ def _show(commands: Any, name: str) -> None:
 
 def _why(commands: Any, name: str) -> None:
     _one(commands, name, "why", "Why a task hasn't run yet, isn't running, or won't run.")
+
+
+def _resolve(commands: Any, name: str) -> None:
+    says = (
+        "Say whether a step of a task has happened that was begun and whose end isn't known. A task that\n"
+        "is held for it goes on at once. `nextdue ls --held` lists what is in doubt."
+    )
+    indent = " " * 23
+    how = f"--happened [--result JSON] | --not-happened\n{indent}[--json]"
+    usage = f"[TARGET] ID LABEL\n{indent}{how}\n       nextdue {name} [TARGET] NAME KEY LABEL ..."
+    parser = _command(commands, name, "resolve", says, usage)
+    parser.add_argument("words", metavar="[TARGET] ID LABEL", nargs="+", help=f"TARGET: {TARGET}")
+    parser.add_argument("--happened", action="store_true", help="it did: it isn't repeated")
+    parser.add_argument("--not-happened", action="store_true", help="it didn't: it is made when the task runs")
+    parser.add_argument("--result", metavar="JSON", help="with --happened: what its function returned (default null)")
+    _json(parser)
+
+
+def _send(commands: Any, name: str) -> None:
+    says = (
+        "Send an event: tasks that wait for it by ctx.wait_for() go on, with DATA, and those that ask for\n"
+        "it later don't wait. Sent again while it is kept it changes nothing, and the exit code is 1."
+    )
+    epilog = "example:\n  nextdue send shop.db paid:42 '{\"amount\": 1990}'"
+    parser = _command(commands, name, "resolve", says, "[TARGET] EVENT [DATA] [--keep TIME] [--json]", epilog)
+    parser.add_argument("words", metavar="[TARGET] EVENT [DATA]", nargs="+", help="DATA: JSON (default null)")
+    parser.add_argument("--keep", default="7d", metavar="TIME", help="so long it is there for later ones (default 7d)")
+    _json(parser)
 
 
 def _bulk(commands: Any, name: str, says: str, epilog: str | None = None) -> None:
@@ -464,6 +495,8 @@ COMMANDS: dict[str, Callable[[Any, str], None]] = {
     "show": _show,
     "why": _why,
     "retry": _retry,
+    "resolve": _resolve,
+    "send": _send,
     "run-now": _run_now,
     "cancel": _cancel,
     "purge": _purge,

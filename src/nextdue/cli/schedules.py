@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
     view: ScheduleView
     state: str
-    """running, waiting, paused, orphaned, ended, broken or new."""
+    """running, waiting, held, paused, orphaned, ended, broken or new."""
     next: int | None
     """When the next occurrence that isn't begun is due."""
     kept: str | None
@@ -106,7 +106,7 @@ def trouble(plan: Plan) -> str | None:
 def upcoming(view: ScheduleView, now: int) -> int | None:
     """When its next occurrence is due; of a running one without a fixed next time: None."""
     if view.state == "waiting":
-        return view.due
+        return None if view.rest == "waits" else view.due
     if view.state != "running" or schedule.from_end(view.plan):
         return None
     found = schedule.rule_of(view.plan).next_ms(max(now, view.slot or now))
@@ -179,7 +179,11 @@ def _past(line: Line, now: int) -> str:
     said = [in_short(view.plan), *besides(view.plan)]
     if line.state == "running":
         said.append("runs now")
-    if view.attempts:
+    if line.state == "held":
+        said.append(f"held: {view.message or view.reason}; `nextdue why {view.id}` tells more")
+    if view.rest == "waits":
+        said.append("waits for an event")
+    if view.attempts and line.state != "held":
         said.append(f"failed {view.attempts}x: {view.message or view.reason}"[:60])
     if view.last is not None:
         said.append(f"last {near(view.last, now)}")

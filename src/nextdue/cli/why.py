@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from shlex import quote
 
-from nextdue.cli import render, schedules, target
+from nextdue.cli import marks, render, schedules, target
 from nextdue.cli.look import one
 from nextdue.cli.rules import besides, in_short
 from nextdue.cli.target import Target
@@ -51,11 +51,14 @@ def _state(where: Target, store: SqliteStore, view: TaskView, sight: Sight, now:
             return [*_failures(view), *_blocked(sight, view, now), *_held(where, store, now), *paused]
         case "waiting":
             said = [*_failures(view), *_held(where, store, now), *_pauses(where, sight, view, now)]
+            said += marks.waits(store, view, now)
             return [*said, *_waiting(where, store, view, now), *_rated(where, sight, view), *_expiry(sight, view, now)]
         case "running":
             return [*_failures(view), *_stopping(where, sight, view, now), *_running(where, store, view, now)]
         case "held" if view.reason == "paused":
             return _paused(where, sight, view, now)
+        case "held" if view.reason in ("in_doubt", "parent"):
+            return marks.why_held(store, view, target.pasteable(where.path))
         case "held":
             return [
                 f"It is held until a person decides: {_last(view)}.",

@@ -112,7 +112,8 @@ def _introduce(app: Nextdue, work: Worker, queues: list[str] | None, service: Se
     strangers = {name: count for name, count in sorted(everything.waiting.items()) if name not in work.options}
     say(f"nextdue worker {work.id} on {app.path}")
     say(f"  serves     {', '.join(sorted(work.options)) or 'nothing: no task is declared'}{_of_queues(queues)}")
-    say(f"  waiting    {sum(log.waiting.values())}")
+    rest = f", {sum(log.resting.values())} of them for other tasks or events" if log.resting else ""
+    say(f"  waiting    {sum(log.waiting.values())}{rest}")
     if log.overdue and log.oldest is not None:
         say(f"  overdue    {log.overdue}, since {shown(log.oldest)}, {relative(log.oldest, log.now)}")
     if log.running:

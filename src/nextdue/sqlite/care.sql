@@ -53,6 +53,13 @@ FROM (SELECT DISTINCT name FROM nextdue_lane) n
 CROSS JOIN nextdue_task t ON t.name = n.name AND t.grp IS NOT NULL AND t.due IS NULL AND t.rest = 'blocked'
 WHERE {matches} ORDER BY t.id LIMIT :limit
 
+-- Those that wait for other tasks or for an event, however many there are of others.
+-- :name care_waits
+SELECT t.id, t.name, 'waiting', t.key
+FROM nextdue_mark m INDEXED BY nextdue_mark_open CROSS JOIN nextdue_task t ON t.id = m.task
+WHERE m.waits IS NOT NULL AND m.done IS NULL AND t.rest = 'waits' AND {matches}
+GROUP BY m.task ORDER BY m.task LIMIT :limit
+
 -- :name care_tombstones
 SELECT t.id, t.name, t.rest, t.key FROM nextdue_task t
 WHERE t.rest IN ('done', 'cancelled') AND {matches} ORDER BY t.id LIMIT :limit

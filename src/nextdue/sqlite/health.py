@@ -43,6 +43,8 @@ class Health(NamedTuple):
     """The oldest first."""
     blocked: list[tuple[str, int, int]]
     """By name: since when, and how many, wait for their limit."""
+    waits: list[tuple[str, int, int]]
+    """By name: since when, and how many, wait for other tasks or for an event."""
     pauses: list[Pause]
     dead: dict[str, int]
     held: dict[str, int]
@@ -85,6 +87,7 @@ def look(store: SqliteStore, known: Collection[str] | None) -> Health:
             for name, queue, alone, first, count in _rows(store, "health_late", now=now, most=MOST)
         ],
         blocked=[(name, since, count) for name, since, count in _rows(store, "health_blocked", most=MOST)],
+        waits=[(name, since, count) for name, since, count in _rows(store, "health_waits", most=MOST)],
         pauses=paused,
         dead={name: count for name, count in _rows(store, "health_dead", most=MOST) if count},
         held={name: count for name, single, count in held if not single},

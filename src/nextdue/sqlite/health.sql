@@ -45,6 +45,13 @@ FROM groups g CROSS JOIN nextdue_task b ON b.id = (
   ORDER BY t.wished LIMIT 1)
 GROUP BY g.name ORDER BY g.name
 
+-- Those at rest until other tasks are done or an event is sent: of the first :most waits.
+-- :name health_waits
+SELECT t.name, min(m.begun), count(DISTINCT t.id)
+FROM (SELECT task, begun FROM nextdue_mark INDEXED BY nextdue_mark_open WHERE waits IS NOT NULL AND done IS NULL LIMIT :most) m
+CROSS JOIN nextdue_task t ON t.id = m.task AND t.rest = 'waits'
+GROUP BY t.name ORDER BY t.name
+
 -- When a worker last ended a run, whether one ever lived, and the clock.
 -- :name health_facts
 SELECT {instant},

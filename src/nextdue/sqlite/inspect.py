@@ -80,6 +80,8 @@ class Backlog(NamedTuple):
     waiting: Counter[str]
     """By name: neither finished nor running."""
     running: Counter[str]
+    resting: Counter[str]
+    """Of those that wait: for other tasks, or for an event."""
     overdue: int
     """Due and not running, or running under a lease that ended."""
     oldest: int | None
@@ -97,10 +99,14 @@ def backlog(
 ) -> Backlog:
     """What waits of these names and in these queues (None: of all)."""
     now = database.read("now", {"now": now})[0]
-    waiting, running = Counter[str](), Counter[str]()
+    waiting, running, resting = Counter[str](), Counter[str](), Counter[str]()
     overdue, oldest, nearest = 0, [], []
+
+    def meant(name: str, queue: str) -> bool:
+        return (queues is None or queue in queues) and (names is None or name in names)
+
     for name, queue, count, late, first, coming, leased in rows(database, "backlog", {"now": now}):
-        if (queues is not None and queue not in queues) or (names is not None and name not in names):
+        if not meant(name, queue):
             continue
         waiting[name] += count - leased
         running[name] += leased
@@ -109,7 +115,11 @@ def backlog(
             oldest.append(first)
         if coming is not None:
             nearest.append(coming)
-    return Backlog(now, +waiting, +running, overdue, min(oldest, default=None), min(nearest, default=None))
+    for name, queue, count in rows(database, "backlog_waits"):
+        if meant(name, queue):
+            waiting[name] += count
+            resting[name] += count
+    return Backlog(now, +waiting, +running, resting, overdue, min(oldest, default=None), min(nearest, default=None))
 
 
 def names(database: Database) -> set[str]:

@@ -11,6 +11,13 @@ SELECT l.name, l.queue,
   (SELECT count(*) FROM nextdue_task r WHERE r.token IS NOT NULL AND r.lane = l.id)
 FROM nextdue_lane l
 
+-- Those at rest until other tasks are done or an event is sent.
+-- :name backlog_waits
+SELECT l.name, l.queue, count(DISTINCT t.id)
+FROM nextdue_mark m INDEXED BY nextdue_mark_open CROSS JOIN nextdue_task t ON t.id = m.task AND t.rest = 'waits'
+CROSS JOIN nextdue_lane l ON l.id = t.lane
+WHERE m.waits IS NOT NULL AND m.done IS NULL GROUP BY l.name, l.queue
+
 -- The deferred tasks of a forecast, counted for each column of its drawing; those of schedules are foretold by their rules.
 -- :name coming
 SELECT l.name, l.queue, max(0, (max(t.due, :now) - :start) / :width) AS n, count(*), max(min(t.due), :now), min(t.key)
@@ -22,7 +29,7 @@ GROUP BY l.name, l.queue, n
 SELECT value ->> 0, value ->> 1 FROM nextdue_meta WHERE name = 'clock_step'
 
 -- :name at_rest
-SELECT name, rest, count(*) FROM nextdue_task WHERE rest IS NOT NULL GROUP BY name, rest ORDER BY name, rest
+SELECT name, rest, count(*) FROM nextdue_task WHERE rest <> 'waits' GROUP BY name, rest ORDER BY name, rest
 
 -- Lanes stay for ever, so that nothing bigger need be asked.
 -- :name lanes_known

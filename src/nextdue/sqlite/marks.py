@@ -1,9 +1,9 @@
 """Marks: which effects of a task are out, what it waits for, and the events that are sent to it."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
-from nextdue.errors import BadArguments, NotInDoubt, UnknownTask
+from nextdue.errors import BadArguments, NextdueError, NotInDoubt, UnknownTask
 from nextdue.records import Claim, InDoubt, Mark, Put
 from nextdue.sqlite import tx
 from nextdue.sqlite.database import PAGES
@@ -115,7 +115,10 @@ def come_after(wire: Wire, ids: range, put: Put, now: int | None) -> None:
 
 
 def doubts(store: SqliteStore, task: int) -> list[InDoubt]:
-    """The steps of a task of which nobody knows whether they happened, or what they returned; the oldest first."""
+    """The steps of a task of which nobody knows whether they happened, or what they returned; the oldest first.
+
+    None of one that runs: that it was begun is no doubt.
+    """
     store.database.bring(PAGE)
     return [InDoubt(*found) for found in store.database.rows("doubts", {"id": task})]
 
@@ -123,14 +126,89 @@ def doubts(store: SqliteStore, task: int) -> list[InDoubt]:
 def resolve(store: SqliteStore, task: int, label: str, *, happened: bool, result: str | None = None) -> bool:
     """Decide about a step in doubt. Whether its task, held for it, goes on now: the caller rings.
 
-    It happened, and returned `result` (JSON); or it did not, so that it is made when the task runs. Raises NotInDoubt,
-    or StoreError.
+    It happened, and returned `result` (JSON); or it did not, so that it is made when the task runs. Raises UnknownTask,
+    NotInDoubt or StoreError.
     """
+    store.database.bring(PAGE)
     params = {**store.clock(), "id": task, "label": label, "result": result}
     with store.database.transaction() as connection:
         statement = "resolve_happened" if happened else "resolve_not_happened"
         if connection.execute(SQL[statement], params).rowcount == 0:
-            raise NotInDoubt(
-                f"task #{task} is in no doubt about a step {label!r}, or runs; `nextdue show` lists its steps"
-            )
+            raise _refused(store, task, label)
         return connection.execute(SQL["resolve_release"], params).rowcount == 1
+
+
+def _refused(store: SqliteStore, task: int, label: str) -> NextdueError:
+    found = store.database.read("resolve_refused", {"id": task})
+    if found is None:
+        return UnknownTask(f"there is no task {task} in {store.database.path}, or it is done: it has no steps any more")
+    if found[0]:
+        return NotInDoubt(f"task #{task} runs, so that nothing can be decided about its steps; wait until it rests")
+    labels = ", ".join(repr(doubt.label) for doubt in doubts(store, task))
+    return NotInDoubt(
+        f"task #{task} is in no doubt about a step {label!r}; "
+        + (f"in doubt are: {labels}" if labels else "it is in doubt about none")
+    )
+
+
+# looking at them
+
+
+class MarkView(NamedTuple):
+    """A mark as people see it. Instants in UTC ms."""
+
+    label: str
+    begun: int
+    done: int | None
+    result: str | None
+    """JSON."""
+    problem: str | None
+    waits: int | str | None
+    """The id of a task, or the name of an event."""
+    until: int | None
+    how: str | None
+    name: str | None
+    """Of the task waited for, and its state; None if its row is gone."""
+    state: str | None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is of a step, and not of a wait."""
+        return not self.label.startswith("@")
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether nobody knows if this step happened, or what it returned."""
+        return self.is_step and (self.done is None or self.problem is not None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still waited for."""
+        return self.done is None and (self.waits is not None or self.until is not None)
+
+
+class Follower(NamedTuple):
+    """A task that comes after another one."""
+
+    id: int
+    name: str
+    state: str
+
+
+def known(store: SqliteStore, task: int) -> list[MarkView]:
+    """All marks of a task, the oldest first."""
+    store.database.bring(PAGE)
+    return [MarkView(*found) for found in store.database.rows("marks", {"id": task})]
+
+
+def followers(store: SqliteStore, task: int, limit: int) -> list[Follower]:
+    """The tasks that wait for this one, at most `limit`."""
+    store.database.bring(PAGE)
+    return [Follower(*found) for found in store.database.rows("mark_followers", {"id": task, "limit": limit})]
+
+
+def last_end(store: SqliteStore, task: int) -> int | None:
+    """When the last run of a task ended, as far as the history goes back (UTC ms)."""
+    store.database.bring(PAGE)
+    found: int | None = store.database.rows("mark_ended", {"id": task})[0][0]
+    return found

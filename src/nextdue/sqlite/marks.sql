@@ -92,10 +92,25 @@ UPDATE nextdue_mark SET problem = problem WHERE task BETWEEN :first AND :last AN
 -- Deciding what a task is in doubt of.
 -- :name doubts
 SELECT label, begun, how, problem FROM nextdue_mark
-WHERE task = :id AND substr(label, 1, 1) <> '@' AND (done IS NULL OR problem IS NOT NULL) ORDER BY begun, label
+WHERE task = :id AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = :id AND t.token IS NULL) AND substr(label, 1, 1) <> '@' AND (done IS NULL OR problem IS NOT NULL) ORDER BY begun, label
 
+-- All that is known of a task besides its row; of a task waited for also what it is. (An event may be called like an id.)
 -- :name marks
-SELECT label, begun, done, result, problem, waits, until, how FROM nextdue_mark WHERE task = :id ORDER BY begun, label
+SELECT m.label, m.begun, m.done, m.result, m.problem, m.waits, m.until, m.how, t.name, CASE WHEN t.id IS NOT NULL THEN {state} END
+FROM nextdue_mark m LEFT JOIN nextdue_task t ON typeof(m.waits) = 'integer' AND t.id = m.waits
+WHERE m.task = :id ORDER BY m.begun, m.label
+
+-- :name mark_followers
+SELECT t.id, t.name, {state} FROM nextdue_mark m CROSS JOIN nextdue_task t ON t.id = m.task
+WHERE m.waits = :id AND m.done IS NULL ORDER BY t.id LIMIT :limit
+
+-- When a task became what it is, as far as the history goes back.
+-- :name mark_ended
+SELECT max(ended) FROM nextdue_run WHERE task = :id
+
+-- Why a step can't be decided on: its task is gone, or runs.
+-- :name resolve_refused
+SELECT t.token IS NOT NULL FROM nextdue_task t WHERE t.id = :id
 
 -- :name resolve_happened
 UPDATE nextdue_mark SET done = {instant}, result = :result, problem = NULL

@@ -59,14 +59,16 @@ class ScheduleView(NamedTuple):
 
     @property
     def state(self) -> str:
-        """running, waiting, paused, orphaned or ended."""
+        """running, waiting, held, paused, orphaned or ended."""
         if self.running:
             return "running"
         if self.orphaned is not None:
             return "orphaned"
         if self.paused is not None:
             return "paused"
-        return "waiting" if self.rest is None or self.rest == "blocked" else "ended"
+        if self.rest == "held":
+            return "held"
+        return "waiting" if self.rest in (None, "blocked", "waits") else "ended"
 
     @property
     def label(self) -> str:

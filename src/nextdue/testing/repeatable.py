@@ -53,9 +53,10 @@ def assert_repeatable(
 ) -> None:
     """Raise AssertionError if a repetition of this task would leave another state than a single run, naming the point.
 
-    The task is run once, then again for each point that it passed (the claim, each ctx.replace and each enqueue, the
+    The task is run once, then again for each point that it passed (the claim, each ctx.replace, enqueue and step, the
     end; at most 100 of them), with its worker dying there and the task being retried; at the point `settle` that
-    means two whole runs. `args`: a tuple, or a dict by name.
+    means two whole runs. A step that is held in doubt then is resolved as by somebody who saw whether its effect was
+    out, with None as its result. `args`: a tuple, or a dict by name.
     `state` answers what is to be compared; without it, the files that ctx.replace wrote, the tasks that were enqueued
     and your own tables in the application's file are, and one of them must have changed. Each trial begins with a new
     file that has no tasks, but your tables of the test's sandbox if there is one, with the files of ctx.replace as they
@@ -134,7 +135,13 @@ class _Trials:
                 self.reset()
             handle = self.task.enqueue(*self.args, **self.kwargs)
             before = _tables(self.task.app.path)
-            sandbox.run_until(lambda: _is_done(handle) or handle.state not in ("waiting", "running"), limit=RUNS)
+
+            def is_over() -> bool:
+                return _is_done(handle) or handle.state not in ("waiting", "running")
+
+            sandbox.run_until(is_over, limit=RUNS)
+            if at is not None and _resolved(handle, crashes.passed):
+                sandbox.run_until(is_over, limit=RUNS)
             if not _is_done(handle) and handle.state not in ("done", "gone"):
                 said = f"{self.call} ended {handle.state} {when}: {handle.view().message}"
                 hint = NO_TABLE if "no such table" in said else ""
@@ -185,6 +192,14 @@ class _Trials:
 def _is_done(handle: Handle[Any]) -> bool:
     """Whether it came to its end once, though it may have asked to come again."""
     return any(run.outcome == "done" for run in handle.runs())
+
+
+def _resolved(handle: Handle[Any], passed: list[Passage]) -> bool:
+    """Whether the task was held in doubt, and is due now: decided on by one who saw whether the effect was out."""
+    if handle.state != "held" or handle.view().reason != "in_doubt":
+        return False
+    out = {passage.what for passage in passed if passage.point == "effect"}
+    return any(handle.resolve(doubt.label, happened=doubt.label in out) for doubt in handle.doubts())
 
 
 def _copy_tables(source: Path, target: Path) -> None:

@@ -155,6 +155,19 @@ BEGIN
   WHERE id = NEW.task AND rest = 'waits';
 END;
 
+-- One that is retried all the same waits for them no more.
+CREATE TRIGGER nextdue_task_retried AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND OLD.reason = 'parent' AND NEW.rest IS NULL
+BEGIN
+  UPDATE nextdue_mark SET done = NEW.due WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL;
+END;
+-- One that was paused hears of it when it is resumed.
+CREATE TRIGGER nextdue_task_resumed AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND NEW.rest = 'waits'
+BEGIN
+  UPDATE nextdue_mark SET problem = problem WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL AND problem IS NOT NULL;
+END;
+
 CREATE TABLE nextdue_run(
   id INTEGER PRIMARY KEY,
   task INTEGER NOT NULL, name TEXT NOT NULL, key TEXT, claim INTEGER NOT NULL, scheduled_for INTEGER,
