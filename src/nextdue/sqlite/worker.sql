@@ -421,7 +421,7 @@ WHERE id IN (
   SELECT t.id FROM nextdue_schedule g CROSS JOIN nextdue_task t ON t.name = g.name AND t.key = g.key
   WHERE t.token IS NULL AND CASE WHEN json_valid(g.plan) THEN
       g.plan ->> 'period_ms' IS NOT NULL AND g.plan ->> 'anchor_ms' IS NULL AND t.due > {latest} END
-    AND (t.scheduled_for IS NULL OR (
+    AND (t.scheduled_for IS NULL OR t.attempts + t.crashes > 0 AND (
       SELECT r.outcome FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1) IN ('failed', 'crashed')))
 
 -- The last time that a worker saw the clock being set: when it was then, and by how many ms.
