@@ -285,7 +285,7 @@ class Context:
             return value  # type: ignore[no-any-return]
         points.point("begun", label)
         try:
-            value = fn(*args)
+            value = steps.answered(label, fn(*args))
         except BaseException as exc:
             self._unless_in_doubt(step.failed, exc)
             raise
@@ -313,6 +313,7 @@ class Context:
 
     def _step(self, label: str, fn: Callable[..., Any], *how: Any) -> Step | None:
         """The step to be made; None where nothing is marked, as in a call by hand."""
+        self._refuse_if_lost("the step was not made")
         if self._finish is not None:
             raise BadTransaction(f"{self.name} #{self.id}: step {label!r} comes too late, in finish() or after it")
         step = Step(self._marks(), self._claim, label, fn, *how)
@@ -323,7 +324,6 @@ class Context:
                 "the first; give each its own label, in a loop with what it is about"
             )
         self._labels.add(label)
-        self._refuse_if_lost("the step was not made")
         return step if self._claim.id else None
 
     def _marks(self) -> Desk:
@@ -404,6 +404,8 @@ class Context:
     def _refuse_if_lost(self, so: str = "the file was not replaced") -> None:
         if self._lost:
             raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so {so}")
+        if self._ended is not None:
+            raise Resting(f"{self.name} #{self.id} is at rest already, so {so}; let what said so pass")
 
     # what the executor does with it
 

@@ -5,8 +5,9 @@ begun and isn't done. It is in doubt, and `in_doubt` says what a rerun does.
 """
 
 import hashlib
+import inspect
 from collections.abc import Callable
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -15,8 +16,15 @@ from nextdue.errors import BadArguments, BadDefinition
 from nextdue.records import Claim, Doubt, Ending, Mark
 from nextdue.task import RetryAfter, Snooze, checked_name, failure_message
 
+T = TypeVar("T")
 DOUBTS = get_args(Doubt)
-NOT_YET = (Snooze, RetryAfter)
+
+
+class Unawaited(BadDefinition):
+    """A step's function answered a coroutine, so that nothing happened yet."""
+
+
+NOT_YET = (Snooze, RetryAfter, Unawaited)
 """By these a function says itself that it did nothing yet."""
 
 
@@ -111,6 +119,17 @@ class Step:
     def _resolve(self) -> str:
         command = f"nextdue resolve {self._claim.id} {self._label} --happened --result JSON"
         return f"; let it return what JSON can hold, and give what this one returned by `{command}`"
+
+
+def answered(label: str, value: T) -> T:
+    """What a function that isn't async returned. Raises Unawaited."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise Unawaited(
+            f"step {label!r}: its function answered a coroutine, which nobody awaits; give the function that is "
+            "written with async def, and write `await ctx.step(...)`"
+        )
+    return value
 
 
 class InDoubt(Exception):
