@@ -3,6 +3,7 @@
 import inspect
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -20,7 +21,7 @@ from nextdue.errors import BadArguments, BadDefinition, BadTransaction, LeaseLos
 from nextdue.executors import steps
 from nextdue.executors.steps import InDoubt, Marks, Resting, Step
 from nextdue.records import Claim, Doubt, Ending, Mark
-from nextdue.task import Cancelled, Options
+from nextdue.task import Cancelled, Options, checked_name
 
 log = logging.getLogger("nextdue")
 R = TypeVar("R")
@@ -101,7 +102,7 @@ class Context:
 
     __slots__ = (
         *("_begun_ns", "_claim", "_desk", "_finish", "_keeps", "_labels", "_lost", "_said", "_stop", "_tell", "_told"),
-        "_ended",
+        *("_ended", "_ending"),
         "ends_at",
     )
 
@@ -115,6 +116,8 @@ class Context:
         self._keeps: Definition | None = None
         self._labels: set[str] | None = None
         self._ended: Ending | None = None
+        self._ending = threading.Lock()
+        """Held while a wait may end the claim: coroutines may ask for several at once, each in a thread."""
         self.ends_at: float | None = None
         """When its time limit passes; monotonic seconds, kept by the executor."""
 
@@ -313,18 +316,23 @@ class Context:
 
     def _step(self, label: str, fn: Callable[..., Any], *how: Any) -> Step | None:
         """The step to be made; None where nothing is marked, as in a call by hand."""
-        self._refuse_if_lost("the step was not made")
+        with self._ending:
+            self._refuse_if_lost("the step was not made")
         if self._finish is not None:
             raise BadTransaction(f"{self.name} #{self.id}: step {label!r} comes too late, in finish() or after it")
         step = Step(self._marks(), self._claim, label, fn, *how)
+        self._once(label, label, "steps")
+        return step if self._claim.id else None
+
+    def _once(self, mark: str, label: str, what: str) -> None:
+        """Refuse what would pass for another one of this attempt."""
         self._labels = self._labels if self._labels is not None else set()
-        if label in self._labels:
+        if mark in self._labels:
             raise BadDefinition(
-                f"{self.name} #{self.id}: two steps of one attempt are called {label!r}, and the second would pass for "
+                f"{self.name} #{self.id}: two {what} of one attempt are called {label!r}, and the second would pass for "
                 "the first; give each its own label, in a loop with what it is about"
             )
-        self._labels.add(label)
-        return step if self._claim.id else None
+        self._labels.add(mark)
 
     def _marks(self) -> Desk:
         if self._desk is None:
@@ -366,7 +374,7 @@ class Context:
         TimeoutError if nothing came within `timeout`, and Resting, which must be let pass.
         """
         ms = None if timeout is None else duration_ms(timeout, "the timeout")
-        mark = self._wait(f"@event {steps.checked_label(event)}", event, ms)
+        mark = self._wait(f"@event {checked_name(event, 'an event')}", event, ms)
         if mark.problem is not None:
             raise TimeoutError(f"{self.name} #{self.id}: event {event!r} did not come in time")
         return None if mark.result is None else msgspec.json.decode(mark.result)
@@ -380,7 +388,9 @@ class Context:
 
         The label is that of a step: unique within the task. Raises Resting, which must be let pass.
         """
-        self._wait(f"@sleep {steps.checked_label(label)}", None, duration_ms(duration, "sleep's duration"))
+        mark, ms = f"@sleep {steps.checked_label(label)}", duration_ms(duration, "sleep's duration")
+        self._once(mark, label, "sleeps")
+        self._wait(mark, None, ms)
 
     async def asleep(self, label: str, duration: Duration) -> None:
         """sleep() in a coroutine."""
@@ -389,12 +399,15 @@ class Context:
     def _wait(self, label: str, event: str | None, ms: int | None) -> Mark:
         if not self._claim.id:
             raise BadTransaction(f"{self.name}: only a task that a worker runs can wait; this one was called by hand")
-        self._refuse_if_lost("it can't wait")
-        try:
-            return self._marks().wait(self._claim, label, event, ms, tell=self._tell_finish, begun_ns=self._begun_ns)
-        except Resting:
-            self._ended = Ending(self._claim, "rested", ran_ms=0)
-            raise
+        with self._ending:
+            self._refuse_if_lost("it can't wait")
+            try:
+                return self._marks().wait(
+                    self._claim, label, event, ms, tell=self._tell_finish, begun_ns=self._begun_ns
+                )
+            except Resting:
+                self._ended = Ending(self._claim, "rested", ran_ms=0)
+                raise
 
     def _tell_finish(self, state: str | None) -> None:
         if state == "open" and self._finish is not None:
@@ -416,8 +429,10 @@ class Context:
 
     def concluded(self, ending: Ending) -> Ending:
         """The ending of an attempt that may have settled itself by finish(); else the one given."""
-        if self._ended is not None:
-            return self._ended  # whatever the function made of Resting
+        with self._ending:  # by a thread that its coroutine no longer waits for
+            ended = self._ended
+        if ended is not None:
+            return ended  # whatever the function made of Resting
         if self._finish is None or self._desk is None:
             return ending
         if self._finish == "pending" and self._desk.holds(self._claim):

@@ -187,6 +187,7 @@ def _lists(chosen: Chosen, sort: str) -> Iterator[tuple[str, Chosen]]:
         if state in (None, "waiting"):
             yield "care_due", chosen
             yield "care_blocked", chosen
+            yield "care_waits", chosen
         if state == "running":
             yield "care_running", chosen
         for rest in ("dead", "held"):

@@ -53,6 +53,13 @@ FROM (SELECT DISTINCT name FROM nextdue_lane) n
 CROSS JOIN nextdue_task t ON t.name = n.name AND t.grp IS NOT NULL AND t.due IS NULL AND t.rest = 'blocked'
 WHERE {matches} ORDER BY t.id LIMIT :limit
 
+-- Those that wait for other tasks or events.
+-- :name care_waits
+SELECT t.id, t.name, 'waiting', t.key
+FROM (SELECT DISTINCT task FROM nextdue_mark WHERE waits IS NOT NULL AND done IS NULL) m
+CROSS JOIN nextdue_task t ON t.id = m.task AND t.rest = 'waits'
+WHERE {matches} ORDER BY t.id LIMIT :limit
+
 -- :name care_tombstones
 SELECT t.id, t.name, t.rest, t.key FROM nextdue_task t
 WHERE t.rest IN ('done', 'cancelled') AND {matches} ORDER BY t.id LIMIT :limit
