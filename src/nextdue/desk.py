@@ -156,7 +156,7 @@ class Desk:
             return store.database.read("tx_held", {"id": claim.id, "token": claim.token}) is not None
 
     def mark(self, claim: Claim, label: str) -> Mark | None:
-        """What is marked under this label. Raises StoreError, and BadTransaction where marking would wait for itself."""
+        """What is marked under this label. Raises StoreError; BadTransaction where a mark would wait for itself."""
         if self.connections.open_here():
             raise BadTransaction(
                 f"{claim.name} #{claim.id}: step {label!r} inside of a transaction of this thread would wait for its "

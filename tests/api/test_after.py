@@ -346,7 +346,8 @@ def test_a_parent_of_which_nothing_is_known(nd, box, part, rows):
 def test_a_result_that_outlived_its_history_is_enough(nd, box, part, seen, rows):
     parent = part.enqueue("p")
     box.drain()
-    rows("INSERT INTO nextdue_result(task, name, key, result, keep) SELECT task, name, key, result, keep FROM nextdue_run")
+    kept = "task, name, key, result, keep"
+    rows(f"INSERT INTO nextdue_result({kept}) SELECT {kept} FROM nextdue_run")
     rows("DELETE FROM nextdue_run")
     part.using(after=parent).enqueue("child")
     box.drain()
@@ -479,7 +480,7 @@ def test_a_waiting_child_may_be_changed_and_waits_on(box, part, seen, mode, word
 def test_what_is_rolled_back_was_never_there(nd, box, part, rows):
     parent = part.using(delay=60).enqueue("p")
     before = whole(nd)
-    with pytest.raises(ZeroDivisionError), nd.transaction() as tx:
+    with contextlib.suppress(ZeroDivisionError), nd.transaction() as tx:
         part.using(after=parent, tx=tx).enqueue("child")
         part.using(after=parent, tx=tx).enqueue_many([("a",), ("b",)])
         raise ZeroDivisionError

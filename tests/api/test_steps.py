@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from nextdue import (
-    BadArguments,
     BadDefinition,
     BadTransaction,
     Context,
@@ -501,7 +500,7 @@ def test_a_coroutine_that_nobody_awaits_is_no_step_that_was_made(box, nd, sent, 
 
     @nd.task(retry=Retry(limit=1))
     def task(ctx: Context) -> None:
-        ctx.step("mail", lambda: send())
+        ctx.step("mail", lambda: send())  # noqa: PLW0108
 
     handle = task.enqueue()
     box.drain()

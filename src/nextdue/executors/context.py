@@ -329,8 +329,8 @@ class Context:
         self._labels = self._labels if self._labels is not None else set()
         if mark in self._labels:
             raise BadDefinition(
-                f"{self.name} #{self.id}: two {what} of one attempt are called {label!r}, and the second would pass for "
-                "the first; give each its own label, in a loop with what it is about"
+                f"{self.name} #{self.id}: two {what} of one attempt are called {label!r}, and the second would pass "
+                "for the first; give each its own label, in a loop with what it is about"
             )
         self._labels.add(mark)
 
