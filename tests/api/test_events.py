@@ -132,7 +132,7 @@ def test_sent_twice_to_one_that_waits(box, nd, order):
     assert handle.result() == 1
 
 
-DATA = [None, 0, 5, 2.5, "", "text ü \U0001f600", [1, {"a": [None, True]}], {}, [], False, "null", 10**15]
+DATA: list[Any] = [None, 0, 5, 2.5, "", "text ü \U0001f600", [1, {"a": [None, True]}], {}, [], False, "null", 10**15]
 
 
 @pytest.mark.parametrize("data", DATA, ids=repr)

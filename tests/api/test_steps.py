@@ -500,7 +500,8 @@ def test_a_coroutine_that_nobody_awaits_is_no_step_that_was_made(box, nd, sent, 
 
     @nd.task(retry=Retry(limit=1))
     def task(ctx: Context) -> None:
-        ctx.step("mail", lambda: send())  # noqa: PLW0108
+        answers: Any = lambda: send()  # noqa: E731, PLW0108
+        ctx.step("mail", answers)
 
     handle = task.enqueue()
     box.drain()
@@ -824,7 +825,7 @@ def test_it_is_the_same_after_a_cancellation_that_was_taken_back(box, keyed):
 @pytest.fixture
 def damaged(box, nd, sent, rows):
     """Answers what check() finds after some damage, and repairs it."""
-    handle = failing(nd, sent).enqueue(7)
+    failing(nd, sent).enqueue(7)
     box.drain()
 
     def damaged(sql, *values):
@@ -837,7 +838,6 @@ def damaged(box, nd, sent, rows):
         rows("DELETE FROM nextdue_mark WHERE task <> 1 OR json_valid(coalesce(result, '0')) = 0")
         return found
 
-    damaged.id = handle.id
     return damaged
 
 
