@@ -17,7 +17,7 @@ from nextdue import effects, points
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, from_ms, to_ms
 from nextdue.codec import Signature
-from nextdue.errors import BadArguments, BadDefinition, BadTransaction, LeaseLost
+from nextdue.errors import BadArguments, BadTransaction, LeaseLost
 from nextdue.executors import steps
 from nextdue.executors.steps import InDoubt, Marks, Resting, Step
 from nextdue.records import Claim, Doubt, Ending, Mark
@@ -114,7 +114,7 @@ class Context:
         self._finish: str | None = None
         self._begun_ns = time.monotonic_ns()
         self._keeps: Definition | None = None
-        self._labels: set[str] | None = None
+        self._labels: set[str] = set()
         self._ended: Ending | None = None
         self._ending = threading.Lock()
         """Held while a wait may end the claim: coroutines may ask for several at once, each in a thread."""
@@ -321,18 +321,8 @@ class Context:
         if self._finish is not None:
             raise BadTransaction(f"{self.name} #{self.id}: step {label!r} comes too late, in finish() or after it")
         step = Step(self._marks(), self._claim, label, fn, *how)
-        self._once(label, label, "steps")
+        steps.once(self._labels, label, f"{self.name} #{self.id}: two steps of one attempt are called {label!r}")
         return step if self._claim.id else None
-
-    def _once(self, mark: str, label: str, what: str) -> None:
-        """Refuse what would pass for another one of this attempt."""
-        self._labels = self._labels if self._labels is not None else set()
-        if mark in self._labels:
-            raise BadDefinition(
-                f"{self.name} #{self.id}: two {what} of one attempt are called {label!r}, and the second would pass "
-                "for the first; give each its own label, in a loop with what it is about"
-            )
-        self._labels.add(mark)
 
     def _marks(self) -> Desk:
         if self._desk is None:
@@ -389,7 +379,7 @@ class Context:
         The label is that of a step: unique within the task. Raises Resting, which must be let pass.
         """
         mark, ms = f"@sleep {steps.checked_label(label)}", duration_ms(duration, "sleep's duration")
-        self._once(mark, label, "sleeps")
+        steps.once(self._labels, mark, f"{self.name} #{self.id}: two sleeps of one attempt are called {label!r}")
         self._wait(mark, None, ms)
 
     async def asleep(self, label: str, duration: Duration) -> None:

@@ -121,6 +121,15 @@ class Step:
         return f"; let it return what JSON can hold, and give what this one returned by `{command}`"
 
 
+def once(labels: set[str], mark: str, two: str) -> None:
+    """Refuse a mark that is among those of this attempt. Raises BadDefinition."""
+    if mark in labels:
+        raise BadDefinition(
+            f"{two}, and the second would pass for the first; give each its own label, in a loop with what it is about"
+        )
+    labels.add(mark)
+
+
 def answered(label: str, value: T) -> T:
     """What a function that isn't async returned. Raises Unawaited."""
     if inspect.iscoroutine(value):
