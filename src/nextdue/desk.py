@@ -156,7 +156,12 @@ class Desk:
             return store.database.read("tx_held", {"id": claim.id, "token": claim.token}) is not None
 
     def mark(self, claim: Claim, label: str) -> Mark | None:
-        """What is marked under this label. Raises StoreError."""
+        """What is marked under this label. Raises StoreError; BadTransaction where a mark would wait for itself."""
+        if self.connections.open_here():
+            raise BadTransaction(
+                f"{claim.name} #{claim.id}: step {label!r} inside of a transaction of this thread would wait for its "
+                "end; make it before the block or after it"
+            )
         with self.connections.use() as store:
             return marks.read(store, claim.id, label)
 

@@ -11,8 +11,10 @@ import pytest
 from nextdue import Handle, Nextdue
 from nextdue.clock import Duration, duration_ms
 from nextdue.executors.inline import InlineExecutor
+from nextdue.sqlite.database import Database
+from nextdue.sqlite.inspect import check
 from nextdue.sqlite.store import SqliteStore
-from nextdue.testing import FakeClock
+from nextdue.testing import FakeClock, Sandbox
 from nextdue.worker import Worker
 
 PATIENCE = 2_000
@@ -159,3 +161,24 @@ def refuses(world: World) -> Callable[..., contextlib.AbstractContextManager[Non
         assert world.count() == before
 
     return check
+
+
+# effects: a sandbox, whose worker can be let die
+
+
+def sound(path: Path) -> list[str]:
+    """What check() finds in this file."""
+    database = Database(path, create=False)
+    try:
+        return check(database)
+    finally:
+        database.close()
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Sandbox]:
+    """Of a test of effects: at its end check() finds nothing in its files."""
+    with Sandbox(tmp_path) as box:
+        yield box
+        for file in box.files:
+            assert not file.exists() or sound(file) == []

@@ -3,6 +3,7 @@
 import inspect
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -16,11 +17,11 @@ from nextdue import effects, points
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, from_ms, to_ms
 from nextdue.codec import Signature, plain_text
-from nextdue.errors import BadArguments, BadDefinition, BadTransaction, LeaseLost
+from nextdue.errors import BadArguments, BadTransaction, LeaseLost
 from nextdue.executors import steps
 from nextdue.executors.steps import InDoubt, Marks, Resting, Step
 from nextdue.records import Claim, Doubt, Ending, Mark
-from nextdue.task import Cancelled, Options
+from nextdue.task import Cancelled, Options, checked_name
 
 log = logging.getLogger("nextdue")
 R = TypeVar("R")
@@ -100,8 +101,8 @@ class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
     __slots__ = (
-        *("_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_finish", "_keeps", "_labels", "_lost", "_moved"),
-        *("_progress", "_said", "_stop", "_tell", "_told"),
+        *("_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_ending", "_finish", "_keeps", "_labels", "_lost"),
+        *("_moved", "_progress", "_said", "_stop", "_tell", "_told"),
         "ends_at",
     )
 
@@ -115,8 +116,10 @@ class Context:
         self._finish: str | None = None
         self._begun_ns = time.monotonic_ns()
         self._keeps: Definition | None = None
-        self._labels: set[str] | None = None
+        self._labels: set[str] = set()
         self._ended: Ending | None = None
+        self._ending = threading.Lock()
+        """Held while a wait may end the claim: coroutines may ask for several at once, each in a thread."""
         self.ends_at: float | None = None
         """When its time limit passes; monotonic seconds, kept by the executor."""
 
@@ -310,7 +313,7 @@ class Context:
             return value  # type: ignore[no-any-return]
         points.point("begun", label)
         try:
-            value = fn(*args)
+            value = steps.answered(label, fn(*args))
         except BaseException as exc:
             self._unless_in_doubt(step.failed, exc)
             raise
@@ -338,17 +341,12 @@ class Context:
 
     def _step(self, label: str, fn: Callable[..., Any], *how: Any) -> Step | None:
         """The step to be made; None where nothing is marked, as in a call by hand."""
+        with self._ending:
+            self._refuse_if_lost("the step was not made")
         if self._finish is not None:
             raise BadTransaction(f"{self.name} #{self.id}: step {label!r} comes too late, in finish() or after it")
         step = Step(self._marks(), self._claim, label, fn, *how)
-        self._labels = self._labels if self._labels is not None else set()
-        if label in self._labels:
-            raise BadDefinition(
-                f"{self.name} #{self.id}: two steps of one attempt are called {label!r}, and the second would pass for "
-                "the first; give each its own label, in a loop with what it is about"
-            )
-        self._labels.add(label)
-        self._refuse_if_lost("the step was not made")
+        steps.once(self._labels, label, f"{self.name} #{self.id}: two steps of one attempt are called {label!r}")
         return step if self._claim.id else None
 
     def _marks(self) -> Desk:
@@ -391,7 +389,7 @@ class Context:
         TimeoutError if nothing came within `timeout`, and Resting, which must be let pass.
         """
         ms = None if timeout is None else duration_ms(timeout, "the timeout")
-        mark = self._wait(f"@event {steps.checked_label(event)}", event, ms)
+        mark = self._wait(f"@event {checked_name(event, 'an event')}", event, ms)
         if mark.problem is not None:
             raise TimeoutError(f"{self.name} #{self.id}: event {event!r} did not come in time")
         return None if mark.result is None else msgspec.json.decode(mark.result)
@@ -405,7 +403,9 @@ class Context:
 
         The label is that of a step: unique within the task. Raises Resting, which must be let pass.
         """
-        self._wait(f"@sleep {steps.checked_label(label)}", None, duration_ms(duration, "sleep's duration"))
+        mark, ms = f"@sleep {steps.checked_label(label)}", duration_ms(duration, "sleep's duration")
+        steps.once(self._labels, mark, f"{self.name} #{self.id}: two sleeps of one attempt are called {label!r}")
+        self._wait(mark, None, ms)
 
     async def asleep(self, label: str, duration: Duration) -> None:
         """sleep() in a coroutine."""
@@ -414,14 +414,17 @@ class Context:
     def _wait(self, label: str, event: str | None, ms: int | None) -> Mark:
         if not self._claim.id:
             raise BadTransaction(f"{self.name}: only a task that a worker runs can wait; this one was called by hand")
-        self._refuse_if_lost("it can't wait")
-        if self._moved:
-            self._marks().end(self._claim, steps.CURSOR, self._cursor, None)  # the worker may not see this claim again
-        try:
-            return self._marks().wait(self._claim, label, event, ms, tell=self._tell_finish, begun_ns=self._begun_ns)
-        except Resting:
-            self._ended = Ending(self._claim, "rested", ran_ms=0)
-            raise
+        with self._ending:
+            self._refuse_if_lost("it can't wait")
+            if self._moved:
+                self._marks().end(self._claim, steps.CURSOR, self._cursor, None)  # its worker sees this claim no more
+            try:
+                return self._marks().wait(
+                    self._claim, label, event, ms, tell=self._tell_finish, begun_ns=self._begun_ns
+                )
+            except Resting:
+                self._ended = Ending(self._claim, "rested", ran_ms=0)
+                raise
 
     def _tell_finish(self, state: str | None) -> None:
         if state == "open" and self._finish is not None:
@@ -431,6 +434,8 @@ class Context:
     def _refuse_if_lost(self, so: str = "the file was not replaced") -> None:
         if self._lost:
             raise LeaseLost(f"{self.name} #{self.id}: its lease is lost, so {so}")
+        if self._ended is not None:
+            raise Resting(f"{self.name} #{self.id} is at rest already, so {so}; let what said so pass")
 
     # what the executor does with it
 
@@ -441,11 +446,13 @@ class Context:
 
     def concluded(self, ending: Ending) -> Ending:
         """The ending of an attempt that may have settled itself by finish(); else the one given."""
-        if self._ended is not None:
-            ending = self._ended  # whatever the function made of Resting
+        with self._ending:  # by a thread that its coroutine no longer waits for
+            ended = self._ended
+        if ended is not None:
+            ending = ended  # whatever the function made of Resting
         if self._moved and ending.kind != "done":
             ending = msgspec.structs.replace(ending, said=self._words())
-        if self._ended is not None or self._finish is None or self._desk is None:
+        if ended is not None or self._finish is None or self._desk is None:
             return ending
         if self._finish == "pending" and self._desk.holds(self._claim):
             if ending.kind != "done":

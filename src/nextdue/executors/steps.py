@@ -5,9 +5,10 @@ begun and isn't done. It is in doubt, and `in_doubt` says what a rerun does.
 """
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from shlex import quote
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -16,9 +17,16 @@ from nextdue.errors import BadArguments, BadDefinition
 from nextdue.records import Claim, Doubt, Ending, Mark
 from nextdue.task import RetryAfter, Snooze, checked_name, failure_message
 
+T = TypeVar("T")
 DOUBTS = get_args(Doubt)
 CURSOR = "@cursor"
-NOT_YET = (Snooze, RetryAfter)
+
+
+class Unawaited(BadDefinition):
+    """A step's function answered a coroutine, so that nothing happened yet."""
+
+
+NOT_YET = (Snooze, RetryAfter, Unawaited)
 """By these a function says itself that it did nothing yet."""
 
 
@@ -113,6 +121,26 @@ class Step:
     def _resolve(self) -> str:
         command = f"nextdue resolve {self._claim.id} {quote(self._label)} --happened --result JSON"
         return f"; let it return what JSON can hold, and give what this one returned by `{command}`"
+
+
+def once(labels: set[str], mark: str, two: str) -> None:
+    """Refuse a mark that is among those of this attempt. Raises BadDefinition."""
+    if mark in labels:
+        raise BadDefinition(
+            f"{two}, and the second would pass for the first; give each its own label, in a loop with what it is about"
+        )
+    labels.add(mark)
+
+
+def answered(label: str, value: T) -> T:
+    """What a function that isn't async returned. Raises Unawaited."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise Unawaited(
+            f"step {label!r}: its function answered a coroutine, which nobody awaits; give the function that is "
+            "written with async def, and write `await ctx.step(...)`"
+        )
+    return value
 
 
 class InDoubt(Exception):

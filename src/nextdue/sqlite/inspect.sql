@@ -161,7 +161,8 @@ SELECT 'run ' || id || ': ' || substr(wrong, 3) FROM (
     CASE WHEN typeof(r.ended) <> 'integer' OR r.started > r.ended THEN '; it ended before it began' ELSE '' END ||
     CASE WHEN r.task > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'nextdue_task'), 0)
       THEN '; its task ' || r.task || ' never was' ELSE '' END ||
-    CASE WHEN r.outcome = 'done' AND r.key IS NULL AND EXISTS (SELECT 1 FROM nextdue_task t WHERE t.id = r.task)
+    CASE WHEN r.outcome = 'done' AND r.key IS NULL AND EXISTS (
+        SELECT 1 FROM nextdue_task t WHERE t.id = r.task AND (t.claims < r.claim OR t.scheduled_for IS r.scheduled_for))
       THEN '; its task ' || r.task || ' is done and still there' ELSE '' END ||
     CASE WHEN r.result IS NOT NULL AND NOT json_valid(r.result) THEN '; its result isn''t JSON' ELSE '' END AS wrong
   FROM nextdue_run r NOT INDEXED

@@ -107,7 +107,7 @@ def refuse_after(wire: Wire, put: Put) -> None:
 def come_after(wire: Wire, ids: range, put: Put, now: int | None) -> None:
     """These tasks, just stored, rest until their parents are done."""
     params = {"first": ids[0], "last": ids[-1], "after": json.dumps(put.after), "how": put.if_dead, "now": now}
-    for statement in ("after_mark", "after_rest", "after_failed"):
+    for statement in ("after_mark", "after_rest"):
         wire.execute(SQL[statement], params)
 
 

@@ -36,7 +36,7 @@ SELECT result FROM nextdue_mark WHERE task = :id AND label LIKE '@after %' ORDER
 -- :name mark_wait
 INSERT OR IGNORE INTO nextdue_mark(task, label, begun, waits, until, done, result)
 SELECT :id, :label, {instant}, :event, min({instant} + :within + 1, {max}), CASE WHEN e.name IS NOT NULL THEN {instant} END, e.data
-FROM (SELECT 1) LEFT JOIN nextdue_event e ON e.name = :event
+FROM (SELECT 1) LEFT JOIN nextdue_event e ON e.name = :event AND e.gone_at > {instant}
 
 -- Nothing came in time; or it was but a time.
 -- :name mark_over
@@ -84,10 +84,6 @@ CROSS JOIN nextdue_task c ON c.id BETWEEN :first AND :last
 -- :name after_rest
 UPDATE nextdue_task SET wished = due, due = NULL, rest = 'waits' WHERE id BETWEEN :first AND :last
   AND EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = nextdue_task.id AND m.waits IS NOT NULL AND m.done IS NULL)
-
--- Some of them had ended badly before: the trigger does what it would have done then.
--- :name after_failed
-UPDATE nextdue_mark SET problem = problem WHERE task BETWEEN :first AND :last AND done IS NULL AND problem IS NOT NULL
 
 -- Deciding what a task is in doubt of.
 -- :name doubts

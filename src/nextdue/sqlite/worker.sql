@@ -343,7 +343,7 @@ SELECT json_group_array(json_array(id, token)) FROM nextdue_task WHERE stop IS N
 SELECT json_group_object(t.id, json_array(
   iif(typeof(g.plan) = 'text', g.plan, ''), CAST(g.fired AS INTEGER), CAST(g.missed AS INTEGER), max(0, (SELECT now FROM nextdue_now) - t.scheduled_for),
   coalesce((
-    SELECT r.scheduled_for = t.scheduled_for AND r.outcome IN ('snoozed', 'released')
+    SELECT r.scheduled_for = t.scheduled_for AND (r.outcome IN ('snoozed', 'released') OR r.reason IS 'in_doubt')
     FROM nextdue_run r WHERE r.task = t.id ORDER BY r.id DESC LIMIT 1), 0)
     OR EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = t.id)))
 FROM json_each(:ids) j CROSS JOIN nextdue_task t ON t.id = j.value CROSS JOIN nextdue_schedule g ON g.name = t.name AND g.key = t.key

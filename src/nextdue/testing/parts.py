@@ -8,11 +8,11 @@ import msgspec
 
 from nextdue import points
 from nextdue.aio import in_thread
-from nextdue.desk import Desk
+from nextdue.desk import Desk, Tell
 from nextdue.errors import BadDefinition, BadTransaction
 from nextdue.executors.context import Definition
 from nextdue.executors.inline import InlineExecutor
-from nextdue.records import Claim, Ending, Put, Stored, TickAnswer, TickRequest
+from nextdue.records import Claim, Ending, Mark, Put, Stored, TickAnswer, TickRequest
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.store import SqliteStore
 from nextdue.sqlite.tx import Finish, Transaction
@@ -98,7 +98,31 @@ class SandboxCaller(Caller):
 
 
 class SandboxDesk(Desk):
-    """The desk of the sandbox's file."""
+    """The desk of the sandbox's file. A task whose worker is dead marks nothing there, whatever it catches."""
+
+    def __init__(self, path: Path, make_store: Callable[[], SqliteStore], crashes: Crashes) -> None:
+        super().__init__(path, make_store)
+        self._crashes = crashes
+
+    def mark(self, claim: Claim, label: str) -> Mark | None:
+        self._crashes.die_if_dead()
+        return super().mark(claim, label)
+
+    def begin(self, claim: Claim, label: str, how: str) -> None:
+        self._crashes.die_if_dead()
+        super().begin(claim, label, how)
+
+    def end(self, claim: Claim, label: str, result: str | None, problem: str | None) -> None:
+        self._crashes.die_if_dead()
+        super().end(claim, label, result, problem)
+
+    def withdraw(self, claim: Claim, label: str) -> None:
+        self._crashes.die_if_dead()
+        super().withdraw(claim, label)
+
+    def wait(self, claim: Claim, label: str, event: str | None, ms: int | None, *, tell: Tell, begun_ns: int) -> Mark:
+        self._crashes.die_if_dead()
+        return super().wait(claim, label, event, ms, tell=tell, begun_ns=begun_ns)
 
     def put(self, tx: object, put: Put) -> Stored:
         with _enqueuing(put.name):

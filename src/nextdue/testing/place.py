@@ -73,7 +73,7 @@ class Place:
             path=self.path,
             open_store=self._open_store,
             caller=caller,
-            desk=SandboxDesk(self.path, self._open_store),
+            desk=SandboxDesk(self.path, self._open_store, self._crashes),
             working=lambda *args, **options: Idle(),
         )
 

@@ -39,6 +39,7 @@ NOT_THE_SAME = (
     "Does it use the time of now, or chance? Patch that, or give a state= that leaves it out. "
     "Does it leave something that isn't seen here? Give a reset= that undoes it"
 )
+RESTS = "it waits for what doesn't come here; send it in reset="
 
 State = Callable[[], object]
 
@@ -143,7 +144,7 @@ class _Trials:
             if at is not None and _resolved(handle, crashes.passed):
                 sandbox.run_until(is_over, limit=RUNS)
             if not _is_done(handle) and handle.state not in ("done", "gone"):
-                said = f"{self.call} ended {handle.state} {when}: {handle.view().message}"
+                said = f"{self.call} ended {handle.state} {when}: {handle.view().message or RESTS}"
                 hint = NO_TABLE if "no such table" in said else ""
                 raise AssertionError(said + hint) from sandbox._failures.last
             return self._effects(handle, before) if self.state is None else self.state(), crashes.passed
