@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from nextdue.cli.parser import COMMANDS, EPILOG
+from nextdue.cli.commands import COMMANDS
+from nextdue.cli.parser import EPILOG
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 HEAD = """\

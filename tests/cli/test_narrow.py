@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from nextdue.cli.parser import COMMANDS
+from nextdue.cli.commands import COMMANDS
 from tests.cli.test_bulk import rest
 from tests.cli.test_look import add, hold, why
 
