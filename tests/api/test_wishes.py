@@ -118,6 +118,25 @@ def test_replacing_forgets_the_failures_of_before(world, note):
     assert from_ms(view.due) == from_ms(world.clock.now())
 
 
+@pytest.mark.parametrize("mode", ["replace", "earliest", "extend"])
+@pytest.mark.parametrize("guest", [False, True])
+def test_other_arguments_never_die_untried(world, nd, note, mode, guest):
+    """The crashes of the old ones leave them one try, alone; the same arguments get no further one."""
+    handle = note.using(key="k").enqueue("poison")
+    world.sql("UPDATE nextdue_task SET crashes = 3, claims = 3")
+    if guest:
+        with nd.transaction() as tx:
+            note.using(key="k", on_conflict=mode, tx=tx).enqueue("new")
+    else:
+        note.using(key="k", on_conflict=mode).enqueue("new")
+    assert world.run(handle) == "done"
+    assert note.seen == ["new"]
+    handle = note.using(key="k", on_conflict="again").enqueue("poison")
+    world.sql("UPDATE nextdue_task SET crashes = 3, claims = 3")
+    note.using(key="k", on_conflict=mode).enqueue("poison")
+    assert world.run(handle) == "dead"
+
+
 def test_a_cancelled_running_task_forgets_its_next_life_but_hears_a_later_wish(world, nd):
     seen: list[str] = []
 

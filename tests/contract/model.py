@@ -103,6 +103,8 @@ class Model:
         """For what waits: the newest arguments, and the due of the mode."""
         assert new.due is not None
         assert old.due is not None
+        if old.args != new.args:
+            old.crashes = min(old.crashes, 2)
         old.args, old.again_due, old.again_args = new.args, None, None
         bound = MAX_MS if old.latest is None else max(old.latest, old.due)
         if mode == "replace":

@@ -96,6 +96,7 @@ BEGIN
     lane = CASE WHEN NEW.mode = 'replace' THEN k.lane ELSE nextdue_task.lane END,
     args = NEW.args, expires = k.expires, again_due = NULL, again_args = NULL,
     attempts = CASE WHEN NEW.mode = 'replace' THEN 0 ELSE attempts END,
+    crashes = CASE WHEN args IS NOT NEW.args THEN min(crashes, {last_try}) ELSE crashes END,
     scheduled_for = CASE WHEN NEW.mode = 'replace' THEN NULL ELSE scheduled_for END
   FROM (
     SELECT k.*, t.grp IS NOT NEW.grp AND t.rest IS NOT 'waits' AS moves, CASE

@@ -156,6 +156,7 @@ UPDATE nextdue_task SET
   lane = CASE WHEN :mode = 'replace' THEN {lane} ELSE lane END,
   args = :args, expires = {expiry}, again_due = NULL, again_args = NULL,
   attempts = CASE WHEN :mode = 'replace' THEN 0 ELSE attempts END,
+  crashes = CASE WHEN args IS NOT :args THEN min(crashes, {last_try}) ELSE crashes END,
   scheduled_for = CASE WHEN :mode = 'replace' THEN NULL ELSE scheduled_for END
 WHERE id = :id
 

@@ -24,3 +24,5 @@
 -- :define count_pause INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1
 -- Not the row of a schedule, whose key begins with this mark: only who knows its plan can say what comes next.
 -- :define plain coalesce(substr(key, 1, 1) <> '@', 1)
+-- So many crashes, due.MAX_CRASHES - 1, leave a row one try, alone: other arguments never die untried.
+-- :define last_try 2
