@@ -487,6 +487,22 @@ def test_what_is_rolled_back_was_never_there(nd, box, part, rows):
     assert after == [line for line in before if "sqlite_sequence" not in line]
 
 
+@pytest.mark.parametrize("if_dead", ["hold", "cancel"])
+def test_in_a_connection_whose_triggers_fire_again_and_again(nd, box, part, if_dead):
+    dead = part.enqueue("p", "die")
+    box.drain()
+    with contextlib.closing(sqlite3.connect(nd.path, isolation_level=None)) as own:
+        own.execute("PRAGMA recursive_triggers = ON")
+        own.execute("PRAGMA foreign_keys = ON")
+        own.execute("BEGIN IMMEDIATE")
+        child = part.using(after=dead, if_dead=if_dead, tx=own).enqueue("child")
+        other = part.using(after=child, if_dead=if_dead, tx=own).enqueue("other")
+        own.execute("COMMIT")
+    box.drain()
+    assert child.state == {"hold": "held", "cancel": "cancelled"}[if_dead]
+    assert other.state == {"hold": "waiting", "cancel": "cancelled"}[if_dead]
+
+
 def test_parent_and_child_in_one_transaction(nd, box, part, seen):
     with nd.transaction() as tx:
         parent = part.using(tx=tx).enqueue("p")
