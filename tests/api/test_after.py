@@ -326,6 +326,22 @@ def test_a_waiting_parent_that_is_deleted_by_hand(box, nd, part, rows):
     assert child.state == "held"
 
 
+@pytest.mark.parametrize("if_dead", ["hold", "cancel"])
+def test_a_parent_that_was_deleted_between_two_attempts(box, nd, part, rows, if_dead):
+    """Its history ends with a failure, and nothing will follow on that."""
+
+    @nd.task(retry=Retry(base=60, jitter=0))
+    def fails() -> None:
+        raise OSError
+
+    parent = fails.enqueue()
+    box.drain()
+    rows("DELETE FROM nextdue_task WHERE id = ?", parent.id)
+    child = part.using(after=parent, if_dead=if_dead).enqueue("c")
+    box.drain()
+    assert child.state == {"hold": "held", "cancel": "cancelled"}[if_dead]
+
+
 # refused
 
 

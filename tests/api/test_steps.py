@@ -388,6 +388,22 @@ def test_a_person_decides(box, nd, sent, resolve, happened, expected):
     assert handle.result() == ["by hand" if happened else "mail of 7", "ship of 7"]
 
 
+def test_a_doubt_may_be_decided_before_the_next_attempt(box, nd, sent, resolve):
+    def send():
+        sent.append(1)
+        raise TimeoutError
+
+    @nd.task(retry=Retry(base=60, jitter=0), keep_result=True)
+    def task(ctx: Context) -> Any:
+        return ctx.step("mail", send)
+
+    handle = task.enqueue()
+    box.drain()
+    assert resolve(handle, "mail", happened=True, result="5") is False  # it isn't held: it goes on at its time
+    box.advance("5m")
+    assert (handle.result(), sent) == (5, [1])
+
+
 def test_what_is_in_no_doubt_can_not_be_resolved(box, nd, sent, resolve, labels):
     handle = failing(nd, sent, until=9).enqueue(7)
     box.drain()
