@@ -188,17 +188,6 @@ def test_a_step_to_be_skipped_may_be_lost_and_that_is_named(nd, inbox):
         assert_repeatable(mail, ("ada",), state=lambda: dict(inbox), reset=inbox.clear)
 
 
-def test_one_to_be_held_is_held(nd, inbox):
-    @nd.task
-    def mail(ctx: Context, to: str) -> None:
-        ctx.step("mail", inbox.update, [to], in_doubt="hold")
-
-    with pytest.raises(
-        AssertionError, match=r"mail\('ada'\) ended held after its worker died .* step 'mail' was begun"
-    ):
-        assert_repeatable(mail, ("ada",), state=lambda: dict(inbox), reset=inbox.clear)
-
-
 def test_sleeps_are_gone_through(nd, inbox):
     @nd.task
     def remind(ctx: Context) -> None:
