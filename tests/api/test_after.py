@@ -326,6 +326,22 @@ def test_a_waiting_parent_that_is_deleted_by_hand(box, nd, part, rows):
     assert child.state == "held"
 
 
+@pytest.mark.parametrize("if_dead", ["hold", "cancel"])
+def test_a_parent_that_was_deleted_between_two_attempts(box, nd, part, rows, if_dead):
+    """Its history ends with a failure, and nothing will follow on that."""
+
+    @nd.task(retry=Retry(base=60, jitter=0))
+    def fails() -> None:
+        raise OSError
+
+    parent = fails.enqueue()
+    box.drain()
+    rows("DELETE FROM nextdue_task WHERE id = ?", parent.id)
+    child = part.using(after=parent, if_dead=if_dead).enqueue("c")
+    box.drain()
+    assert child.state == {"hold": "held", "cancel": "cancelled"}[if_dead]
+
+
 # refused
 
 
@@ -485,6 +501,22 @@ def test_what_is_rolled_back_was_never_there(nd, box, part, rows):
         raise ZeroDivisionError
     after = [line for line in whole(nd) if "sqlite_sequence" not in line]
     assert after == [line for line in before if "sqlite_sequence" not in line]
+
+
+@pytest.mark.parametrize("if_dead", ["hold", "cancel"])
+def test_in_a_connection_whose_triggers_fire_again_and_again(nd, box, part, if_dead):
+    dead = part.enqueue("p", "die")
+    box.drain()
+    with contextlib.closing(sqlite3.connect(nd.path, isolation_level=None)) as own:
+        own.execute("PRAGMA recursive_triggers = ON")
+        own.execute("PRAGMA foreign_keys = ON")
+        own.execute("BEGIN IMMEDIATE")
+        child = part.using(after=dead, if_dead=if_dead, tx=own).enqueue("child")
+        other = part.using(after=child, if_dead=if_dead, tx=own).enqueue("other")
+        own.execute("COMMIT")
+    box.drain()
+    assert child.state == {"hold": "held", "cancel": "cancelled"}[if_dead]
+    assert other.state == {"hold": "waiting", "cancel": "cancelled"}[if_dead]
 
 
 def test_parent_and_child_in_one_transaction(nd, box, part, seen):

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -385,6 +386,22 @@ def test_a_person_decides(box, nd, sent, resolve, happened, expected):
     box.drain()
     assert (handle.state, sent) == ("done", expected)
     assert handle.result() == ["by hand" if happened else "mail of 7", "ship of 7"]
+
+
+def test_a_doubt_may_be_decided_before_the_next_attempt(box, nd, sent, resolve):
+    def send():
+        sent.append(1)
+        raise TimeoutError
+
+    @nd.task(retry=Retry(base=60, jitter=0), keep_result=True)
+    def task(ctx: Context) -> Any:
+        return ctx.step("mail", send)
+
+    handle = task.enqueue()
+    box.drain()
+    assert resolve(handle, "mail", happened=True, result="5") is False  # it isn't held: it goes on at its time
+    box.advance("5m")
+    assert (handle.result(), sent) == (5, [1])
 
 
 def test_what_is_in_no_doubt_can_not_be_resolved(box, nd, sent, resolve, labels):
@@ -817,6 +834,33 @@ def test_it_is_the_same_after_a_cancellation_that_was_taken_back(box, keyed):
     box.advance("1m")
     assert len(set(keyed.keys)) == 1
     assert len(keyed.keys) == 2
+
+
+def test_threads_of_one_task_make_steps_side_by_side(box, nd, sent):
+    @nd.task(retry=Retry(base=1, jitter=0), keep_result=True)
+    def task(ctx: Context) -> list[int]:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda n: ctx.step(f"send {n}", lambda: sent.append(n) or n), range(100)))
+        if ctx.attempt == 1:
+            raise OSError
+        return found
+
+    handle = task.enqueue()
+    box.advance("1m")
+    assert handle.result() == list(range(100))
+    assert sorted(sent) == list(range(100))
+
+
+def test_snoozes_keep_what_was_made(box, nd, sent):
+    @nd.task
+    def task(ctx: Context) -> None:
+        ctx.step("mail", sent.append, ctx.idempotency_key("mail"))
+        if ctx.claim < 5:
+            raise Snooze("1h")
+
+    handle = task.enqueue()
+    box.advance("1 day")
+    assert (handle.state, len(sent)) == ("done", 1)
 
 
 # what check() finds

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from nextdue import Cron, Every
+from nextdue import Context, Cron, Every
+from nextdue.sqlite import marks
 from tests.schedules.conftest import NOON
 
 H = timedelta(hours=1)
@@ -336,3 +337,33 @@ def test_a_schedule_goes_on_when_its_zone_is_known_again(app, box, seen):
         store.database.connection.execute(change, ("Mars/Base", "UTC"))
     box.advance("1m")
     assert len(seen) == 1
+
+
+def test_an_occurrence_in_doubt_is_decided_before_a_change_begins(app, box, seen):
+    """What may have happened isn't forgotten by a deploy."""
+    nd = app()
+
+    def send():
+        seen.append("sent")
+        if len(seen) == 2:
+            raise TimeoutError
+
+    def sync(ctx: Context):
+        seen.append(ctx.scheduled_for - NOON)
+        ctx.step("mail", send, in_doubt="hold")
+
+    deploy(box, nd, lambda nd: nd.cron("0 * * * *", tz="UTC")(sync))
+    box.advance("1h")
+    (handle,) = nd.find()
+    assert (handle.state, handle.view().reason) == ("held", "in_doubt")
+    first = seen[0]
+    for _ in range(2):
+        deploy(box, nd, lambda nd: nd.cron("30 * * * *", tz="UTC")(sync))
+    box.advance("3h")
+    assert (handle.state, handle.view().reason) == ("held", "in_doubt")
+    with nd.caller.use() as store:
+        assert marks.resolve(store, handle.id, "mail", happened=True)
+    box.drain()
+    assert seen == [first, "sent", first, 3.5 * H, "sent"]  # and one that stands for those that were missed
+    assert handle.state == "waiting"
+    assert handle.due == NOON + 4.5 * H

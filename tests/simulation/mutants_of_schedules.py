@@ -130,7 +130,8 @@ def skipped_ones_run_however_late(patch):
 
 @mutant(BUSY)
 def a_change_while_it_runs_is_ignored(patch):
-    return changed("AND key = NEW.key AND token IS NOT NULL;", "AND key = NEW.key AND token IS NOT NULL AND 0;")
+    running = "AND key = NEW.key AND (token IS NOT NULL OR (rest IS 'held' AND reason IS 'in_doubt'))"
+    return changed(f"{running};", f"{running} AND 0;")
 
 
 @mutant(BUSY)

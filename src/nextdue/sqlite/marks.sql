@@ -60,7 +60,7 @@ UPDATE nextdue_mark SET done = {instant}, result = :data WHERE waits = :event AN
 
 -- Tasks that come after others, which are given as :after, a JSON array of ids. First, whether that can be:
 -- how each of them ended, if it did; NULL: nobody knows.
--- :define ended CASE WHEN t.rest IN ('done', 'dead', 'cancelled') THEN t.rest WHEN t.id IS NOT NULL THEN '' WHEN r.outcome = 'expired' THEN 'dead' WHEN r.id IS NOT NULL THEN r.outcome WHEN k.task IS NOT NULL THEN 'done' END
+-- :define ended CASE WHEN t.rest IN ('done', 'dead', 'cancelled') THEN t.rest WHEN t.id IS NOT NULL THEN '' WHEN r.outcome IN ('dead', 'expired') THEN 'dead' WHEN r.outcome <> 'done' THEN 'cancelled' WHEN r.id IS NOT NULL OR k.task IS NOT NULL THEN 'done' END
 -- :define parents json_each(:after) j LEFT JOIN nextdue_task t ON t.id = j.value LEFT JOIN nextdue_run r ON r.id = (SELECT max(n.id) FROM nextdue_run n WHERE n.task = j.value) LEFT JOIN nextdue_result k ON k.task = j.value
 -- :name after_unknown
 SELECT j.value FROM {parents} WHERE {ended} IS NULL LIMIT 1

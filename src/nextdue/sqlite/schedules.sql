@@ -1,12 +1,13 @@
 -- Schedules: each a row in nextdue_schedule, and one in nextdue_task of the same name and key. The words in braces are
 -- explained in words.sql. Whatever moves a due is followed by a ring.
 
+-- :define unfinished (token IS NOT NULL OR (rest IS 'held' AND reason IS 'in_doubt'))
 -- :name schedules_setup
 CREATE TEMP VIEW IF NOT EXISTS nextdue_declare AS
 SELECT NULL AS now, NULL AS name, NULL AS key, NULL AS queue, NULL AS priority, NULL AS args, NULL AS plan, NULL AS source, NULL AS due,
   NULL AS slot, NULL AS remember;
 -- Whoever declares what is there already changes nothing. A schedule that is another one now begins anew: a waiting row
--- at once, a running one with its next life.
+-- at once, one whose occurrence isn't over with its next life.
 CREATE TEMP TRIGGER IF NOT EXISTS nextdue_declare_do INSTEAD OF INSERT ON nextdue_declare
 WHEN NOT EXISTS (
   SELECT 1 FROM nextdue_schedule g
@@ -19,13 +20,13 @@ BEGIN
     ON CONFLICT(name, key) DO UPDATE SET plan = NEW.plan, source = NEW.source, orphaned = NULL,
       -- Of what runs and is another one's from now on, nothing is counted when it ends.
       fired = CASE WHEN plan = NEW.plan THEN fired + EXISTS (
-        SELECT 1 FROM nextdue_task WHERE name = NEW.name AND key = NEW.key AND token IS NOT NULL AND again_due IS NULL) ELSE 0 END,
+        SELECT 1 FROM nextdue_task WHERE name = NEW.name AND key = NEW.key AND {unfinished} AND again_due IS NULL) ELSE 0 END,
       missed = CASE WHEN plan = NEW.plan THEN missed ELSE 0 END;
   -- By its slot, for the base of what follows is never a due with its jitter.
   UPDATE nextdue_task SET again_args = NEW.args, again_due = coalesce((
       SELECT NEW.slot FROM nextdue_schedule g
       WHERE g.name = NEW.name AND g.key = NEW.key AND coalesce(g.fired < g.plan ->> 'count', 1)), {max})
-    WHERE name = NEW.name AND key = NEW.key AND token IS NOT NULL;
+    WHERE name = NEW.name AND key = NEW.key AND {unfinished};
   INSERT INTO nextdue_task(lane, name, due, rest, key, args, remember, created, scheduled_for, wished, gone_at)
     SELECT l.id, NEW.name, CASE WHEN g.paused IS NULL THEN g.due END,
       CASE WHEN g.due IS NULL THEN 'done' WHEN g.paused IS NOT NULL THEN 'held' END, NEW.key, NEW.args, NEW.remember,
@@ -39,7 +40,7 @@ BEGIN
       scheduled_for = excluded.scheduled_for, wished = excluded.wished, gone_at = excluded.gone_at, attempts = 0, crashes = 0,
       reason = CASE WHEN excluded.rest = 'held' THEN 'paused' END, message = NULL, remember = excluded.remember,
       again_due = NULL, again_args = NULL
-    WHERE token IS NULL;
+    WHERE NOT {unfinished};
 END;
 CREATE TEMP VIEW IF NOT EXISTS nextdue_scheduling AS
 SELECT NULL AS now, NULL AS verb, NULL AS name, NULL AS key, NULL AS due, NULL AS slot;
