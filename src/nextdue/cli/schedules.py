@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
     view: ScheduleView
     state: str
-    """running, waiting, paused, orphaned, ended or new."""
+    """running, waiting, held, paused, orphaned, ended or new."""
     next: int | None
     """When the next occurrence that isn't begun is due."""
     kept: str | None

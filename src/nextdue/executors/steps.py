@@ -6,6 +6,7 @@ begun and isn't done. It is in doubt, and `in_doubt` says what a rerun does.
 
 import hashlib
 from collections.abc import Callable
+from shlex import quote
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -109,7 +110,7 @@ class Step:
         self._marks.end(self._claim, self._label, text, None)
 
     def _resolve(self) -> str:
-        command = f"nextdue resolve {self._claim.id} {self._label} --happened --result JSON"
+        command = f"nextdue resolve {self._claim.id} {quote(self._label)} --happened --result JSON"
         return f"; let it return what JSON can hold, and give what this one returned by `{command}`"
 
 

@@ -107,7 +107,7 @@ CREATE TABLE nextdue_event(
 CREATE INDEX nextdue_event_gone ON nextdue_event(gone_at);
 
 -- (`+`: else `waits`, which has no type, would be converted to that of an id, and its index be of no use.)
--- These six hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
+-- These four hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
 -- may be retried, whose effects are out; another slot or other arguments are another occurrence. Before that has begun,
 -- the tasks that it comes after are no matter of its arguments.
 CREATE TRIGGER nextdue_task_gone AFTER DELETE ON nextdue_task
@@ -123,23 +123,6 @@ BEGIN
     OR (NEW.args IS NOT OLD.args AND NOT (OLD.scheduled_for IS NULL AND label LIKE '@after %')));
   UPDATE nextdue_mark SET problem = NEW.rest
     WHERE waits = +NEW.id AND done IS NULL AND NEW.rest IN ('dead', 'cancelled') AND OLD.rest IS NOT NEW.rest;
-  -- What waited in its other life waits for nothing now.
-  UPDATE nextdue_task SET due = coalesce(wished, created), wished = NULL, rest = NULL
-    WHERE id = NEW.id AND rest = 'waits' AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
-      WHERE m.task = NEW.id AND m.waits IS NOT NULL AND m.done IS NULL);
-END;
--- It may wait for what has ended badly already.
-CREATE TRIGGER nextdue_task_waits AFTER UPDATE OF rest ON nextdue_task
-WHEN NEW.rest IS 'waits'
-BEGIN
-  UPDATE nextdue_mark SET problem = problem WHERE task = NEW.id AND done IS NULL AND problem IS NOT NULL;
-END;
--- Whoever starts a held or cancelled task all the same has it wait for no other task any more.
-CREATE TRIGGER nextdue_task_anyway AFTER UPDATE OF rest ON nextdue_task
-WHEN NEW.rest IS NULL AND OLD.rest IN ('held', 'cancelled')
-BEGIN
-  UPDATE nextdue_mark SET done = NEW.due, problem = coalesce(problem, 'waived')
-    WHERE task = NEW.id AND label LIKE '@after %' AND done IS NULL;
 END;
 -- What a task waited for has come: it is due if that was the last of it.
 CREATE TRIGGER nextdue_mark_done AFTER UPDATE OF done ON nextdue_mark
@@ -153,8 +136,6 @@ BEGIN
     AND (rest = 'waits' OR (rest = 'held' AND reason = 'parent') OR (due IS NOT NULL AND NEW.until IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
       WHERE m.task = NEW.task AND m.waits IS NOT NULL AND m.done IS NULL);
-  UPDATE nextdue_task SET wished = min(wished, NEW.done)
-    WHERE id = NEW.task AND rest = 'held' AND reason = 'paused' AND NEW.until IS NOT NULL;
 END;
 -- A task that it was to come after will never be done. What is to be cancelled is due, so that a worker says so in the
 -- history, as for any other that was asked to stop.
@@ -166,6 +147,19 @@ BEGIN
     rest = CASE WHEN NEW.how IS NOT 'cancel' THEN 'held' END,
     reason = 'parent', message = 'task #' || NEW.waits || ', which it comes after, is ' || NEW.problem
   WHERE id = NEW.task AND rest = 'waits';
+END;
+
+-- One that is retried all the same waits for them no more.
+CREATE TRIGGER nextdue_task_retried AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND OLD.reason = 'parent' AND NEW.rest IS NULL
+BEGIN
+  UPDATE nextdue_mark SET done = NEW.due WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL;
+END;
+-- One that was paused hears of it when it is resumed.
+CREATE TRIGGER nextdue_task_resumed AFTER UPDATE OF rest ON nextdue_task
+WHEN OLD.rest = 'held' AND NEW.rest = 'waits'
+BEGIN
+  UPDATE nextdue_mark SET problem = problem WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL AND problem IS NOT NULL;
 END;
 
 CREATE TABLE nextdue_run(
