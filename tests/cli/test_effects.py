@@ -88,7 +88,9 @@ def test_a_step_in_doubt_is_listed_and_explained(effects, cli):
     assert " ago" in line
     assert "held (in doubt: mail)" in cli("ls", "shop.db")[1]
     assert cli("ls", "shop.db", "--held", "--state", "held")[1].splitlines()[1].split()[0] == "1"
-    assert json.loads(cli("ls", "shop.db", "--held", "--json")[1])[0]["in_doubt"] == ["mail"]
+    (row,) = json.loads(cli("ls", "shop.db", "--held", "--json")[1])
+    assert (row["in_doubt"], row["held_for"]) == (["mail"], "in doubt: mail")
+    assert row["since_ms"] > row["created_ms"]
     shown = cli("show", "shop.db", "1")[1]
     assert "open: done at" in shown
     assert 'it returned "ADA"' in shown

@@ -38,7 +38,7 @@ def ls(args: argparse.Namespace) -> int:
         views = [view for task in found[: args.limit] if (view := store.get(task.id)) is not None]
         now = store.now_ms()
         if args.json:
-            render.document([row_data(store, view) for view in views])
+            render.document([row_data(store, view) | (_held_data(store, view) if args.held else {}) for view in views])
         elif not views:
             print(_nothing(where, args))
         else:
@@ -122,15 +122,20 @@ def table(store: SqliteStore, views: Sequence[TaskView], now: int) -> None:
     render.table(headers, [_line(store, view, now) for view in views], CUT)
 
 
+def _held_data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
+    what, since = marks.held_for(store, view)
+    return {"held_for": what, "since": utc(since), "since_ms": since}
+
+
 def _held_table(store: SqliteStore, views: Sequence[TaskView], now: int) -> None:
     """Print held tasks, with what a person has to decide."""
     rows = []
     for view in views:
         what, since = marks.held_for(store, view)
         key = "-" if view.key is None else render.clean(view.key, 40)
-        when = "-" if since is None else f"{brief(since, now)}, {relative(since, now)}"
+        when = "-" if since is None else relative(since, now)
         rows.append((str(view.id), render.clean(view.name), key, when, render.clean(what, 200)))
-    render.table(("ID", "NAME", "KEY", f"SINCE ({zone()})", "HELD FOR"), rows, ("NAME", "KEY", "HELD FOR"))
+    render.table(("ID", "NAME", "KEY", "SINCE", "HELD FOR"), rows, ("NAME", "KEY", "HELD FOR"))
 
 
 def _line(store: SqliteStore, view: TaskView, now: int) -> tuple[str, ...]:
