@@ -147,8 +147,12 @@ class LinuxAlarm:
         streaming = False
         while woken is None:
             self._take_events()
+            if self._interrupted():
+                return Woken.CALLED
             # While others go on committing the next look comes anyway, so this one needn't see the last of them.
             sure = not streaming and self._quiet()
+            if self._interrupted():
+                return Woken.CALLED
             wait_ms = look()
             if wait_ms is not None and wait_ms <= 0:
                 return Woken.DUE
@@ -167,6 +171,13 @@ class LinuxAlarm:
                     continue
             woken, pause = self._listen(end, pause)
         return woken
+
+    def _interrupted(self) -> bool:
+        """Whether somebody called meanwhile: a short task is through before the first look, which can be spared."""
+        if self._called:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._event)
+        return self._called
 
     def _set_wall(self, wait_ms: int | None) -> None:
         at = None if wait_ms is None else (time.time_ns() // 1_000_000 + wait_ms) * 1_000_000
