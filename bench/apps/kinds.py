@@ -62,6 +62,21 @@ def finishes(ctx: Context, number: int) -> None:
         tx.execute(bodies.ORDER)
 
 
+@threads.task(name="steps")
+def steps(ctx: Context, number: int) -> None:
+    ctx.step("nothing", int)
+
+
+@threads.task(name="repeatable")
+def repeatable(ctx: Context, number: int) -> None:
+    ctx.step("nothing", int, repeatable=True)
+
+
+@threads.task(name="waits")
+def waits(ctx: Context, number: int) -> None:
+    ctx.wait_for("an event that never comes")
+
+
 @threads.task(name="orders")
 def orders(number: int) -> None:
     bodies.order()
@@ -111,4 +126,6 @@ KINDS = {
     "group": Kind(grouped, options=_one_group),
     "finishing": Kind(finishes),
     "ordering": Kind(orders),
+    "step": Kind(steps),
+    "repeatable": Kind(repeatable),
 }

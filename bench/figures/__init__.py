@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from bench.figures import busy, calendar, drain, idle, kill, neighbours, putting, scale, schedules, verbs, waking
+from bench.figures import (
+    busy,
+    calendar,
+    drain,
+    effects,
+    idle,
+    kill,
+    neighbours,
+    putting,
+    scale,
+    schedules,
+    verbs,
+    waking,
+)
 
 FIGURES = (
     *putting.FIGURES,
@@ -13,6 +26,7 @@ FIGURES = (
     *neighbours.FIGURES,
     *kill.FIGURES,
     *verbs.FIGURES,
+    *effects.FIGURES,
     *scale.FIGURES,
     *calendar.FIGURES,
     *schedules.FIGURES,

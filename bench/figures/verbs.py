@@ -82,7 +82,7 @@ def keys(run: Run) -> list[Line]:
     ]  # fmt: skip
 
 
-def _commits(run: Run, kind: str) -> float:
+def commits(run: Run, kind: str) -> float:
     """Commits to the file for each task that is put, claimed and settled before the next one comes."""
     with (
         run.room() as room,
@@ -95,7 +95,7 @@ def _commits(run: Run, kind: str) -> float:
 
 def finish(run: Run) -> list[Line]:
     names = ("finishing", "plain", "ordering")
-    found = run.interleave({f"nextdue {kind}": partial(_commits, run, kind) for kind in names})
+    found = run.interleave({f"nextdue {kind}": partial(commits, run, kind) for kind in names})
     ours, plain, other = (found.get(f"nextdue {kind}") for kind in names)
     more = middle(a - b for a, b in zip(ours or (), plain or (), strict=True))
     return [

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.roles import Playing, kinds, neighbours, putting, sampling, scale, schedules
+from bench.roles import Playing, effects, kinds, neighbours, putting, sampling, scale, schedules
 
 ROLES: dict[str, Callable[..., Playing]] = {
     "prime": putting.prime,
@@ -29,6 +29,9 @@ ROLES: dict[str, Callable[..., Playing]] = {
     "drain-kind": kinds.drain_kind,
     "enqueue-kind": kinds.enqueue_kind,
     "commits": kinds.commits,
+    "chain": effects.chain,
+    "fan-in": effects.fan_in,
+    "wait-many": effects.wait_many,
     "schedules-ahead": schedules.schedules_ahead,
     "schedules-at-once": schedules.schedules_at_once,
     "due-again-raw": schedules.due_again_raw,
