@@ -50,15 +50,16 @@ def wait_many(side: str, count: int) -> Playing:
         waits.enqueue_many([(number,) for number in range(count)])
         # By plain SQL: to wait is a transaction each, and this is about what comes after that.
         database.execute("BEGIN IMMEDIATE")
+        database.execute("UPDATE nextdue_task SET scheduled_for = due WHERE name = 'waits'")
         database.execute(
             "INSERT INTO nextdue_mark(task, label, begun, waits) "
             "SELECT id, '@event x', created, 'x' FROM nextdue_task WHERE name = 'waits'"
         )
-        database.execute(
-            "UPDATE nextdue_task SET rest = 'waits', wished = due, due = NULL, scheduled_for = due WHERE name = 'waits'"
-        )
+        database.execute("UPDATE nextdue_task SET rest = 'waits', wished = due, due = NULL WHERE name = 'waits'")
         database.execute("COMMIT")
     threads.resume(name="waits")
     yield
     up.wait(20)
-    return {"waiting": len(threads.find(name="waits", state="waiting"))}
+    if len(threads.find(name="waits", state="waiting")) != count:
+        raise RuntimeError("not all of them wait")
+    return {}
