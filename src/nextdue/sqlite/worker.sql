@@ -154,26 +154,10 @@ BEGIN
     ON CONFLICT(task, label) DO UPDATE SET done = excluded.done, result = excluded.result;
 END;
 
-CREATE TEMP VIEW nextdue_tick AS
-SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
-  NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
-  NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
-
-CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
+-- The settlements that aren't plain successes.
+CREATE TEMP VIEW nextdue_other AS SELECT NULL AS settlements;
+CREATE TEMP TRIGGER nextdue_other_do INSTEAD OF INSERT ON nextdue_other
 BEGIN
-  INSERT OR REPLACE INTO nextdue_now(one, now, believed)
-    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
-    FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
-  DELETE FROM nextdue_claimed;
-  DELETE FROM nextdue_settled;
-  INSERT INTO nextdue_said SELECT NEW.progress WHERE NEW.progress <> '[]';
-
-  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
-  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
-  -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
-  INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
-    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
-    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
   -- (Materialized, or each word of the inner ones would be computed anew wherever an outer one uses it.)
   INSERT INTO nextdue_settled
     SELECT id, token, CASE WHEN halted THEN 'cancelled' ELSE outcome END, CASE WHEN halted THEN coalesce(ran, 0) ELSE ran END,
@@ -192,13 +176,26 @@ BEGIN
         ) AS halted,
         CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again,
         coalesce(value ->> 15, min({now} + (value ->> 16) + 1, {max})) AS next, value ->> 17 AS slot, value ->> 18 AS missed
-      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
-      WHERE NEW.settlements <> '[]'),
+      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1),
     weighed AS MATERIALIZED (
       SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
         SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known
       FROM said u)
     SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM weighed);
+END;
+
+-- The part of the tick that a worker is spared which has nothing to settle: one that was woken by a due is in a hurry.
+CREATE TEMP VIEW nextdue_settle AS
+SELECT NULL AS done, NULL AS settlements, NULL AS worker, NULL AS keep_rows, NULL AS keep_ms;
+CREATE TEMP TRIGGER nextdue_settle_do INSTEAD OF INSERT ON nextdue_settle
+BEGIN
+  -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
+  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
+  -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
+  INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
+    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
+    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+  INSERT INTO nextdue_other SELECT NEW.settlements WHERE NEW.settlements <> '[]';
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
       s.result, NEW.worker, min({now} + s.keep, {max})
@@ -221,6 +218,24 @@ BEGIN
     SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
   DELETE FROM nextdue_task WHERE id IN (
     SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+END;
+
+CREATE TEMP VIEW nextdue_tick AS
+SELECT NULL AS now, NULL AS done, NULL AS settlements, NULL AS progress, NULL AS worker, NULL AS token, NULL AS kind, NULL AS slots,
+  NULL AS ahead, NULL AS fair, NULL AS alone, NULL AS pauses, NULL AS until, NULL AS believed, NULL AS expected, NULL AS renewed,
+  NULL AS renew_every, NULL AS keep_rows, NULL AS keep_ms;
+
+CREATE TEMP TRIGGER nextdue_tick_do INSTEAD OF INSERT ON nextdue_tick
+BEGIN
+  INSERT OR REPLACE INTO nextdue_now(one, now, believed)
+    SELECT 1, n.now, CASE WHEN n.now - NEW.expected BETWEEN -1000 AND 1000 THEN NEW.believed ELSE 0 END
+    FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
+  DELETE FROM nextdue_claimed;
+  DELETE FROM nextdue_settled;
+  INSERT INTO nextdue_said SELECT NEW.progress WHERE NEW.progress <> '[]';
+
+  INSERT INTO nextdue_settle
+    SELECT NEW.done, NEW.settlements, NEW.worker, NEW.keep_rows, NEW.keep_ms WHERE NEW.done <> '[]' OR NEW.settlements <> '[]';
 
   -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
   -- but by a clock set back.
