@@ -37,7 +37,8 @@ def test_it_happens_as_the_page_says(heading, commands, tmp_path):
         text=True,
         timeout=60,
         check=False,
-        env=os.environ | {"PATH": path},
+        # Unbuffered, one print of two processes would be several writes to one pipe.
+        env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": ""},
     )
     word = re.search(r"effect of (\w+)", commands)
     assert word is not None

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from nextdue.errors import BadDefinition
@@ -117,15 +117,32 @@ def within(seconds: float, action: Callable[[], None]) -> bool:
     timer.start()
     try:
         try:
-            action()
+            with _heard():
+                action()
+                with lock:  # what is on its way arrives here at the latest
+                    state["done"] = True
         finally:
-            with lock:  # what is on its way arrives here at the latest
+            with lock:
                 state["done"] = True
             timer.cancel()
     except (_TooLong, KeyboardInterrupt):
         if not state["over"]:
             raise
     return not state["over"]
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[None]:
+    """Let SIGINT be heard in the main thread: a shell that starts the tests in the background has it ignored."""
+    main = threading.current_thread() is threading.main_thread()
+    if not (main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _interrupt(thread: int) -> None:
