@@ -235,6 +235,7 @@ def put(wire: Wire, put: Put, now: int | None) -> Stored:
         return Stored(wire.execute(SQL["tx_did"], {})[0][1], True, "waiting")
     id, before = found[0]
     if before == "over":
+        wire.execute(SQL["tx_unmark"], {"id": id})
         wire.execute(SQL["tx_revive"], {**params, "id": id})
         return Stored(id, True, "waiting")
     if before == "waiting" and put.mode in CHANGES:

@@ -133,6 +133,10 @@ INSERT INTO nextdue_task(lane, name, due, key, args, remember, created, latest, 
 VALUES ({lane}, :name, {wanted}, :key, :args, :remember, {instant}, min({instant} + :latest, {max}),
   {expiry}, :grp)
 
+-- The marks of the life before.
+-- :name tx_unmark
+DELETE FROM nextdue_mark WHERE task = :id
+
 -- :name tx_revive
 UPDATE nextdue_task SET
   lane = {lane}, due = {wanted}, rest = NULL, args = :args, remember = :remember, created = {instant}, attempts = 0,

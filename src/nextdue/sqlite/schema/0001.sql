@@ -129,6 +129,10 @@ BEGIN
     OR (NEW.args IS NOT OLD.args AND NOT (OLD.scheduled_for IS NULL AND label LIKE '@after %')));
   UPDATE nextdue_mark SET problem = NEW.rest
     WHERE waits = +NEW.id AND done IS NULL AND NEW.rest IN ('dead', 'cancelled') AND OLD.rest IS NOT NEW.rest;
+  -- What waited in its other life waits for nothing now.
+  UPDATE nextdue_task SET due = coalesce(wished, created), wished = NULL, rest = NULL
+    WHERE id = NEW.id AND rest = 'waits' AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
+      WHERE m.task = NEW.id AND m.waits IS NOT NULL AND m.done IS NULL);
 END;
 -- What a task waited for has come: it is due if that was the last of it.
 CREATE TRIGGER nextdue_mark_done AFTER UPDATE OF done ON nextdue_mark
@@ -155,11 +159,12 @@ BEGIN
   WHERE id = NEW.task AND rest = 'waits';
 END;
 
--- One that is retried all the same waits for them no more.
-CREATE TRIGGER nextdue_task_retried AFTER UPDATE OF rest ON nextdue_task
-WHEN OLD.rest = 'held' AND OLD.reason = 'parent' AND NEW.rest IS NULL
+-- Whoever starts a held or cancelled task all the same has it wait for no other task any more.
+CREATE TRIGGER nextdue_task_anyway AFTER UPDATE OF rest ON nextdue_task
+WHEN NEW.rest IS NULL AND OLD.rest IN ('held', 'cancelled')
 BEGIN
-  UPDATE nextdue_mark SET done = NEW.due WHERE task = NEW.id AND waits IS NOT NULL AND done IS NULL;
+  UPDATE nextdue_mark SET done = NEW.due, problem = coalesce(problem, 'waived')
+    WHERE task = NEW.id AND label LIKE '@after %' AND done IS NULL;
 END;
 -- One that was paused hears of it when it is resumed.
 CREATE TRIGGER nextdue_task_resumed AFTER UPDATE OF rest ON nextdue_task

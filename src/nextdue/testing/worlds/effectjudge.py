@@ -38,6 +38,8 @@ class EffectJudge(Judge):
         self.jobs: dict[int, Job] = {}
         self.outside = Outside()
         self.lives: defaultdict[int, int] = defaultdict(int)
+        self.begun: set[int] = set()
+        """Those that were claimed in this life."""
         self.claims: dict[tuple[int, int], int] = {}
         """The life of each claim, by id and token."""
         self.waits: defaultdict[int, set[Cause]] = defaultdict(set)
@@ -150,6 +152,7 @@ class EffectJudge(Judge):
             self._is_over(c.id, "done" if self.done > before else "cancelled")
         if c.new.token is not None and c.new.token != c.old.token:
             self.claims[c.id, c.new.token] = self.lives[c.id]
+            self.begun.add(c.id)
             self.returned[c.id].add(number_of(c.new.args))
         self._lives(c, verb)
 
@@ -157,16 +160,23 @@ class EffectJudge(Judge):
         """Whether a new life begins."""
         if c.begins or c.ends:
             return
-        another = c.old.args != c.new.args or (verb == "put" and c.old.rest in OVER)
-        if another or (c.old.again_due is not None and c.old.token is not None and c.new.token is None
-                       and c.new.again_due is None and c.new.due is not None):
-            self.lives[c.id] += 1
-            self.seen["lives"] += 1
-            if c.old.rest != "waits" or c.new.rest is None:
-                self.waits[c.id].clear()
-                self.parents.pop(c.id, None)
-                self.freed.discard(c.id)
-        if verb == "put" and c.old.rest in OVER:
+        over = verb == "put" and c.old.rest in OVER
+        replaced = verb == "put" and c.old.token is None and any(
+            p.mode == "replace" and (p.name, p.key, p.args) == (c.name, c.old.key, c.new.args) for p in self.asked
+        )
+        wish = c.old.again_due is not None and c.old.token is not None and c.new.token is None
+        following = wish and c.new.again_due is None and c.new.due is not None
+        if not (over or replaced or following or c.old.args != c.new.args):
+            return
+        self.lives[c.id] += 1
+        self.seen["lives"] += 1
+        if over or c.id in self.begun:
+            self.waits[c.id].clear()
+            self.parents.pop(c.id, None)
+            self.freed.discard(c.id)
+        if over or replaced or following:
+            self.begun.discard(c.id)
+        if over:
             self._begins(c)
 
     def _begins(self, c: Change) -> None:
@@ -275,7 +285,7 @@ class EffectJudge(Judge):
                 raise Broken(f"{words(exc)}\n{verb} at {self.clock.now()}\n{c}") from None
         rows = self.connection.execute("SELECT id, rest, reason FROM nextdue_task WHERE rest IN ('waits', 'held')")
         for id, rest, reason in rows.fetchall():
-            failed = self._failed(id)
+            failed = self._hopeless(id)
             if rest == "waits" and not self.waits[id]:
                 raise Broken(f"task {id} waits, and all that it waits for has come\n{verb} at {self.clock.now()}")
             if rest == "waits" and id not in self.freed and failed:
@@ -287,6 +297,10 @@ class EffectJudge(Judge):
         """Those that it comes after and that ended badly."""
         put = self.parents.get(id)
         return [] if put is None else [of for of in put.after if self.ended.get(of) in ("dead", "cancelled")]
+
+    def _hopeless(self, id: int) -> list[Any]:
+        """Those of them that it still waits for."""
+        return [of for of in self._failed(id) if ("task", of) in self.waits[id]]
 
     def _moved(self, c: Change, verb: str) -> None:
         old, new, now = c.old, c.new, self.clock.now()
