@@ -28,12 +28,13 @@ class EffectJudge(Judge):
         query = self.connection.execute
         query("CREATE TABLE own(task INTEGER NOT NULL, life INTEGER NOT NULL)")
         columns = "task, label, begun, done, result, problem"
-        query(f"CREATE TABLE effects(seq INTEGER PRIMARY KEY, what, {columns})")
+        query(f"CREATE TABLE effects(seq INTEGER PRIMARY KEY, what, {columns}, token)")
+        token = "(SELECT token FROM nextdue_task WHERE id = {}.task)"
         for verb, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
             values = ", ".join(f"{row}.{column}" for column in columns.split(", "))
             query(
                 f"CREATE TRIGGER effects_{verb} AFTER {verb} ON nextdue_mark BEGIN "
-                f"INSERT INTO effects(what, {columns}) VALUES ('{verb}', {values}); END"
+                f"INSERT INTO effects(what, {columns}, token) VALUES ('{verb}', {values}, {token.format(row)}); END"
             )
         self.jobs: dict[int, Job] = {}
         self.outside = Outside()
@@ -52,15 +53,16 @@ class EffectJudge(Judge):
         """What each task may have returned."""
         self.keyed: list[Put] = []
         """What was put under the few keys."""
-        self.until: dict[tuple[int, str], int] = {}
+        self.until: dict[tuple[Life, str], int] = {}
         """Until when a task waits for an event."""
         self.sent: dict[str, Any] = {}
         self.finished: set[Life] = set()
         """The lives that ended together with a row of their own."""
         self.freed: set[int] = set()
         """Tasks that a person started although one of their parents is over."""
-        self.seen = dict.fromkeys(("doubts", "woken", "held", "cancelled", "rests", "lives", "retried", "late"), 0)
+        self.seen = dict.fromkeys(("doubts", "woken", "held", "cancelled", "rests", "lives", "retried", "timeouts"), 0)
         """What these worlds saw, and how often."""
+        self._read = 0
         self._breach: str | None = None
         self._batch: list[Change] = []
 
@@ -70,19 +72,37 @@ class EffectJudge(Judge):
         """Which life of which task this claim is of."""
         return claim.id, self.claims[claim.id, claim.token]
 
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim still stands; who has lost it may see what others have marked since."""
+        query = "SELECT 1 FROM nextdue_task WHERE id = ? AND token = ?"
+        return self.connection.execute(query, (claim.id, claim.token)).fetchone() is not None
+
     def breach(self, what: str) -> None:
         """A law is broken inside of a task, which might catch what is raised."""
         self._breach = self._breach or what
         raise Broken(what)
 
-    def tell_breach(self) -> None:
-        """Raise what was told inside of tasks."""
+    def marked(self, claim: Claim) -> None:
+        """This attempt may have marked something: only while its claim stood."""
         if self._breach is not None:
             raise Broken(self._breach)
+        for label, token in self._marks_since():
+            if token != claim.token:
+                raise Broken(f"task {claim.id}: {label!r} was marked for claim {claim.token}, but {token} holds it")
+
+    def _marks_since(self) -> list[tuple[str, int | None]]:
+        """The steps and waits that were marked since this was last asked, with the token that held their task."""
+        rows = self.connection.execute(
+            "SELECT seq, label, token FROM effects WHERE seq > ? AND label NOT LIKE '@after %' AND label <> '@cursor' "
+            "AND what <> 'DELETE' ORDER BY seq",
+            (self._read,),
+        ).fetchall()
+        self._read = rows[-1][0] if rows else self._read
+        return [(label, token) for _, label, token in rows]
 
     def begins(self, claim: Claim, attempt: "Attempt") -> None:
         """An attempt begins: what it finds marked is of this life, and those it comes after are done."""
-        if self.lives[claim.id] != attempt.life[1]:
+        if not self.holds(claim):
             return  # its lease was lost before it began
         known = self.outside.labels[attempt.life]
         marks = self.connection.execute("SELECT label FROM nextdue_mark WHERE task = ?", (claim.id,)).fetchall()
@@ -109,9 +129,12 @@ class EffectJudge(Judge):
 
     def timed_out(self, claim: Claim, event: str) -> None:
         """A task was told that an event has not come in time."""
-        if self.clock.now() < self.until.get((claim.id, event), 0):
+        if ("event", event) not in self.waits[claim.id]:
+            return  # once more
+        if self.clock.now() < self.until[self.life_of(claim), event]:
             self.breach(f"task {claim.id}: event {event!r} was given up before its time")
         self.waits[claim.id].discard(("event", event))
+        self.seen["timeouts"] += 1
 
     def was_sent(self, event: str, data: Any) -> None:
         """The send of an event was committed."""
@@ -123,9 +146,11 @@ class EffectJudge(Judge):
 
     def observe(self, verb: str, number: int | None = None) -> int:
         count = super().observe(verb, number)
-        if self._batch or count:
+        if count:
             self._check_batch(verb)
             self._batch = []
+        if verb not in ("rest", "finish"):
+            self._marks_since()  # an event came, or a person decided
         return count
 
     def _judge(self, c: Change, verb: str, actor: Actor | None, fresh: set[int]) -> None:
@@ -161,8 +186,12 @@ class EffectJudge(Judge):
         if c.begins or c.ends:
             return
         over = verb == "put" and c.old.rest in OVER
-        replaced = verb == "put" and c.old.token is None and any(
-            p.mode == "replace" and (p.name, p.key, p.args) == (c.name, c.old.key, c.new.args) for p in self.asked
+        replaced = (
+            verb == "put"
+            and c.old.token is None
+            and any(
+                p.mode == "replace" and (p.name, p.key, p.args) == (c.name, c.old.key, c.new.args) for p in self.asked
+            )
         )
         wish = c.old.again_due is not None and c.old.token is not None and c.new.token is None
         following = wish and c.new.again_due is None and c.new.due is not None
@@ -236,7 +265,7 @@ class EffectJudge(Judge):
         if verb == "put" and old.rest == new.rest == "waits":
             self._changed_while_waiting(c)
             return True
-        moved = {old.rest, new.rest} & {"waits", "held"} and old.rest != new.rest and new.rest != "cancelled"
+        moved = {old.rest, new.rest} & {"waits", "held"} and new.rest not in (old.rest, "cancelled")
         early = verb == "send" and old.rest is None and new.rest is None
         if moved or early:
             self._batch.append(c)
@@ -247,7 +276,9 @@ class EffectJudge(Judge):
         put = self._put(c, c.new.args)
         assert put.mode in ("replace", "earliest", "extend"), "a key in use was overwritten"
         latest = MAX_MS if c.old.latest is None else max(c.old.latest, c.old.wished or 0)
-        assert c.new.wished == self._joined(put, self._due_of(put), c.old.wished or 0, latest), "not due as its mode says"
+        assert c.new.wished == self._joined(put, self._due_of(put), c.old.wished or 0, latest), (
+            "not due as its mode says"
+        )
         assert c.new.claims == c.old.claims, "a change is no claim"
 
     def _started(self, c: Change, verb: str) -> None:
@@ -271,7 +302,7 @@ class EffectJudge(Judge):
         for (event,) in events:
             assert event not in self.sent, f"waits for event {event!r}, which was sent before"
             self.waits[c.id].add(("event", event))
-            self.until[c.id, event] = MAX_MS if new.due is None else new.due
+            self.until[(c.id, self.lives[c.id]), event] = MAX_MS if new.due is None else new.due
         self.seen["rests"] += 1
         return None
 

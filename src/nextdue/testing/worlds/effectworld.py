@@ -13,7 +13,7 @@ from nextdue.sqlite.store import SqliteStore
 from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.crew import Role
 from nextdue.testing.worlds.effectjudge import EffectJudge
-from nextdue.testing.worlds.faults import Gate, Spring
+from nextdue.testing.worlds.faults import Deaths, Gate, Spring
 from nextdue.testing.worlds.judge import MODES, Broken
 from nextdue.testing.worlds.plays import EVENTS, Outside, Play, written
 from nextdue.testing.worlds.stage import EffectCrew
@@ -29,7 +29,15 @@ def weather(random: Random) -> Weather:
     """Weather for minutes, in which nothing is poisonous."""
     w = Weather.of(random)
     crash = random.choice((0.0, 0.02, 0.06, 0.12))
-    return replace(w, poisons=0, crash=crash, puts=random.randrange(25, 60), names=NAMES, keys=3, rests=min(w.rests, 1))
+    return replace(
+        w,
+        poisons=0,
+        crash=crash,
+        puts=random.randrange(25, 60),
+        names=NAMES,
+        keys=random.choice((1, 3)),
+        rests=min(w.rests, 1),
+    )
 
 
 class EffectWorld(World):
@@ -43,6 +51,7 @@ class EffectWorld(World):
     def __init__(self, seed: int, folder: Any, mutate: Any = lambda store: None, **more: Any) -> None:
         more["weather"] = more.get("weather") or weather(Random(seed * 5 + 2))
         super().__init__(seed, folder, mutate, **more)
+        self.deaths = Deaths()
         self.outside: Outside = self.judge.outside
         self.judge.jobs = self.jobs
         for c in self.crew:
@@ -61,6 +70,8 @@ class EffectWorld(World):
         number = len(self.jobs)
         play = Play(number, name, queue, list(self.random.choice(OUTCOMES)), self.random.choice((0, 3, 300, 4_000)))
         play.acts = written(self.random, number)
+        if number % self.weather.long_every == 3 % self.weather.long_every:
+            play.acts = [act._replace(ms=act.ms * 20) for act in play.acts]
         self.jobs[number] = play
         return play
 
@@ -73,18 +84,23 @@ class EffectWorld(World):
 
     def _desk_store(self) -> SqliteStore:
         store = self._store()
-        self.gate = Gate(store)
+        self.gate = Gate(store, self.deaths)
         return store
 
-    def spring(self) -> Spring:
-        """Where who dies in the act dies."""
-        return self.random.choice(WHERES), 0, self.random.choice((20, 200, 600, 1_200))
+    def spring(self) -> Spring | None:
+        """Where who does something now dies, if he does."""
+        if not self.chance(self.weather.crash * 2):
+            return None
+        nth = self.random.randrange(self.random.choice((2, 4, 16)))
+        return self.random.choice(WHERES), nth, self.random.choice((1, 5, 20, 200))
 
     def _on_put(self) -> None:
         verb = self.random.choice(
             (self._put_after,) * 6
-            + (self._send, self._put_same) * 4
+            + (self._send,) * 4
+            + (self._put_same,) * (12 if self.weather.keys == 1 else 4)
             + (self._retry, self._decide) * 2
+            + (self._cancel_waiting,)
             + (super()._on_put,) * 3
         )
         if verb == super()._on_put or not self._locked_for():
@@ -92,9 +108,9 @@ class EffectWorld(World):
 
     def _within(self, verb: str, do: Callable[[Any], Any]) -> Any:
         """In a transaction of a program, each of whose statements may be its last. Answers None if one was."""
-        if self.gate is not None and self.chance(self.weather.crash * 2):
-            where, _, steps = self.spring()
-            self.gate.arm(where, self.random.randrange(14), steps)
+        spring = self.spring()
+        if spring and self.gate is not None:
+            self.gate.arm(*spring)
         try:
             with self.desk.transaction() as tx:
                 answer = do(tx)
@@ -123,8 +139,8 @@ class EffectWorld(World):
             return
         after = tuple(self.random.sample(known, min(len(known), self.random.choice((1, 1, 2, 3)))))
         put = self._plain()._replace(after=after, if_dead=self.random.choice(("hold", "cancel")))
-        if self.random.random() < 0.2:
-            put = put._replace(key=f"k{self.random.randrange(3)}", remember_ms=5_000)
+        if self.random.random() < (0.5 if self.weather.keys == 1 else 0.2):
+            put = put._replace(name="mail", key=self._key(), remember_ms=5_000)
         self.judge.asked = [put]
         stored = self._within("put", lambda tx: self.desk.put(tx, put))
         self.judge.asked = []
@@ -133,7 +149,7 @@ class EffectWorld(World):
 
     def _put_same(self) -> None:
         """Under one of few keys, in any mode; at times with the arguments of before."""
-        put = self._plain()._replace(name="mail", key=f"m{self.random.randrange(2)}", remember_ms=5_000)
+        put = self._plain()._replace(name="mail", key=self._key(), remember_ms=5_000)
         before = [p.args for p in self.judge.keyed if p.key == put.key]
         if before and self.random.random() < 0.4:
             put = put._replace(args=before[-1])
@@ -149,6 +165,9 @@ class EffectWorld(World):
         self.judge.asked = []
         if stored is not None and stored.created:
             self.acknowledged[self.number(put)] = stored.id
+
+    def _key(self) -> str:
+        return f"m{self.random.randrange(self.weather.keys)}"
 
     def number(self, put: Put) -> int:
         """Which job it asks for."""
@@ -185,6 +204,13 @@ class EffectWorld(World):
         care.apply(self.callers, "retry", [id])
         self.judge.observe("retry")
         self._ring()
+
+    def _cancel_waiting(self) -> None:
+        """A person cancels what waits for others."""
+        if known := self._ids("rest = 'waits'"):
+            self.callers.cancel(self.random.choice(known))
+            self.judge.observe("cancel")
+            self._ring()
 
     def _ids(self, where: str) -> list[int]:
         query = f"SELECT id FROM nextdue_task WHERE {where} ORDER BY id"
@@ -243,5 +269,3 @@ class EffectWorld(World):
         super().close()
         if self.gate is not None:
             self.gate.close()
-
-

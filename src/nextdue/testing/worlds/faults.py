@@ -61,10 +61,19 @@ class Trap:
         return self._countdown < 0
 
 
+class Deaths:
+    """Which statements passed some gates, and at which of them somebody died."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.met: set[tuple[str, Where]] = set()
+
+
 class Gate:
     """A connection each of whose statements may be the last, those inside of a transaction and its end too."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteStore, deaths: Deaths) -> None:
+        self._deaths = deaths
         database: Any = store.database
         self._connection: sqlite3.Connection = database.connection
         self._connection.execute("PRAGMA synchronous = OFF")
@@ -94,13 +103,17 @@ class Gate:
         """Run one statement. Raises Killed."""
         if sql.startswith("PRAGMA synchronous"):
             return self._connection.execute("PRAGMA synchronous = OFF")
-        if sql == "ROLLBACK" or self._countdown is None:  # who dies in a transaction has not committed it
+        if sql == "ROLLBACK":  # who dies in a transaction has not committed it
+            return self._connection.execute(sql, params)
+        self._deaths.passed.add(sql)
+        if self._countdown is None:
             return self._connection.execute(sql, params)
         if self.sprung:
             raise Killed
         self._countdown -= 1
         if not self.sprung:
             return self._connection.execute(sql, params)
+        self._deaths.met.add((sql, self._where))
         if self._where == "before":
             raise Killed
         if self._where == "inside":

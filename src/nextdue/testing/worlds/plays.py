@@ -88,6 +88,10 @@ class Stage(Protocol):
         """A law is broken."""
         ...
 
+    def holds(self) -> bool:
+        """Whether the attempt's claim still stands."""
+        ...
+
     def timed_out(self, event: str) -> None:
         """An event was said not to have come in time."""
         ...
@@ -137,13 +141,13 @@ async def _step(ctx: Context, act: Act, stage: Stage) -> None:
     else:
         saved = ctx.step(act.label, effect, **how)
     made = stage.outside.effects[stage.life, act.label]
-    if saved not in made and (saved is not None or act.how in ("repeat", "repeatable")):
+    if saved not in made and (saved is not None or act.how in ("repeat", "repeatable")) and stage.holds():
         stage.broken(f"task {stage.life[0]}: step {act.label!r} was passed by with {saved!r}, of {made}")
 
 
 def _go_on(ctx: Context, number: int, stage: Stage) -> None:
     before = ctx.cursor
-    if before is not None and before[0] != stage.life[1]:
+    if before is not None and before[0] != stage.life[1] and stage.holds():
         stage.broken(f"task {stage.life[0]}: the cursor of life {before[0]} is seen in life {stage.life[1]}")
     ctx.cursor = [stage.life[1], number]
 

@@ -102,6 +102,9 @@ class Attempt:
     def broken(self, what: str) -> None:
         self.executor.crew.judge.breach(what)
 
+    def holds(self) -> bool:
+        return self.executor.crew.judge.holds(self.claim)
+
     def timed_out(self, event: str) -> None:
         self.executor.crew.judge.timed_out(self.claim, event)
 
@@ -137,7 +140,7 @@ class Stage(SimExecutor):
         finally:
             if attempt.verb is not None:
                 self.crew.judge.by_itself(claim, attempt.verb, self.crew.actor.number)
-        self.crew.judge.tell_breach()
+        self.crew.judge.marked(claim)
         if any(gate.sprung for gate in self.crew.gates):
             raise Killed
         return ending
@@ -209,7 +212,7 @@ class EffectCrew(Crew):
 
     def _desk_store(self) -> SqliteStore:
         store = self.world._store()
-        self.gates.append(Gate(store))
+        self.gates.append(Gate(store, self.world.deaths))
         return store
 
     def _rang(self) -> None:
@@ -217,11 +220,9 @@ class EffectCrew(Crew):
 
     def arm(self) -> None:
         """The next act may be the last."""
-        world = self.world
-        if self.gates and world.chance(world.weather.crash * 2):
-            where, _, steps = world.spring()
-            for gate in self.gates:
-                gate.arm(where, world.random.randrange(world.random.choice((2, 4, 16))), steps)
+        spring = self.world.spring()
+        for gate in self.gates if spring else ():
+            gate.arm(*spring)
 
     def disarm(self) -> None:
         """It was not."""
