@@ -9,6 +9,7 @@ from nextdue.desk import Desk
 from nextdue.executors.steps import Step
 from nextdue.sqlite import database, marks, tx
 from nextdue.sqlite.store import SqliteStore
+from nextdue.statements import load as loaded
 from nextdue.testing.worlds.effectworld import weather
 from nextdue.testing.worlds.world import Weather
 from nextdue.tx import guest
@@ -36,7 +37,7 @@ def mutant(weather: Weather):
 def step(patch, statement: str, old: str, new: str) -> Callable[[SqliteStore], None]:
     """Stores whose statement on marks, in autocommit, says `new` for `old`."""
 
-    def read(package, *pages, load=database.load):
+    def read(package, *pages, load=loaded):
         found = load(package, *pages)
         assert statement not in found or old in found[statement], f"the mutant is out of date: {old!r}"
         return {name: text.replace(old, new) if name == statement else text for name, text in found.items()}

@@ -108,10 +108,10 @@ class Gate:
         self._deaths.passed.add(sql)
         if self._countdown is None:
             return self._connection.execute(sql, params)
-        if self.sprung:
+        if self._countdown < 0:
             raise Killed
         self._countdown -= 1
-        if not self.sprung:
+        if self._countdown >= 0:
             return self._connection.execute(sql, params)
         self._deaths.met.add((sql, self._where))
         if self._where == "before":

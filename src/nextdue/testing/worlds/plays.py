@@ -136,10 +136,8 @@ async def _step(ctx: Context, act: Act, stage: Stage) -> None:
 
     how: dict[str, Any] = {"in_doubt": act.how} if act.how != "repeatable" else {"repeatable": True}
     how["not_happened"] = (Refused,)
-    if act.asynchronous:
-        saved = await ctx.step(act.label, slow_effect, **how)
-    else:
-        saved = ctx.step(act.label, effect, **how)
+    answer: Any = ctx.step(act.label, slow_effect if act.asynchronous else effect, **how)
+    saved = await answer if act.asynchronous else answer
     made = stage.outside.effects[stage.life, act.label]
     if saved not in made and (saved is not None or act.how in ("repeat", "repeatable")) and stage.holds():
         stage.broken(f"task {stage.life[0]}: step {act.label!r} was passed by with {saved!r}, of {made}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 
 
-class Here(asyncio.AbstractEventLoop):
+class Here:
     """An event loop whose threads answer at once: what a coroutine gives to a thread is done here and now."""
 
     def get_debug(self) -> bool:
@@ -45,7 +45,7 @@ class Here(asyncio.AbstractEventLoop):
         return self._future(lambda: _through(coro))
 
     def _future(self, call: Callable[[], Any]) -> Any:
-        future: asyncio.Future[Any] = asyncio.Future(loop=self)
+        future: asyncio.Future[Any] = asyncio.Future(loop=self)  # type: ignore[arg-type]
         try:
             future.set_result(call())
         except BaseException as exc:
@@ -56,7 +56,7 @@ class Here(asyncio.AbstractEventLoop):
     def running(self) -> Generator[None, None, None]:
         """Coroutines that are driven in this block are in this loop."""
         before = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)
+        asyncio._set_running_loop(self)  # type: ignore[arg-type]
         try:
             yield
         finally:
@@ -157,7 +157,8 @@ class Stage(SimExecutor):
                     ms = attempt.coroutine.send(None)
         except StopIteration as over:
             self.attempts.pop(claim, None)
-            return msgspec.structs.replace(over.value, ran_ms=1)  # not what the clock on the wall says
+            ending: Ending = over.value
+            return msgspec.structs.replace(ending, ran_ms=1)  # not what the clock on the wall says
         finally:
             self.crew.disarm()
         self.active[claim] += ms
@@ -220,9 +221,9 @@ class EffectCrew(Crew):
 
     def arm(self) -> None:
         """The next act may be the last."""
-        spring = self.world.spring()
-        for gate in self.gates if spring else ():
-            gate.arm(*spring)
+        if spring := self.world.spring():
+            for gate in self.gates:
+                gate.arm(*spring)
 
     def disarm(self) -> None:
         """It was not."""
