@@ -89,8 +89,11 @@ class SimExecutor:
                 if len(job.kills) > MAX_CRASHES:
                     self.judge(f"a poison task goes on killing\n{job}")
                 raise Poisoned
+            ending = self._ending(claim, job)
+            if ending is None:
+                continue
             del self.active[claim]
-            self._ended.append(self._ending(claim, job))
+            self._ended.append(ending)
             self._fill(at)
 
     def _fill(self, at: int) -> None:
@@ -99,7 +102,8 @@ class SimExecutor:
                 self.queue.remove(claim)
                 self._begin(claim, at)
 
-    def _ending(self, claim: Claim, job: Job) -> Ending:
+    def _ending(self, claim: Claim, job: Job) -> Ending | None:
+        """None: it goes on, until the time in `active`."""
         if claim in self._heeding:
             self._heeding.discard(claim)
             return Ending(claim, "cancelled", ran_ms=job.runs_ms)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nextdue.errors import StoreFull, StoreReadOnly, Unsupported
+from nextdue.testing.worlds.effectworld import EffectWorld
 from nextdue.testing.worlds.judge import Broken
 from nextdue.testing.worlds.timeworld import TimeWorld
 from nextdue.testing.worlds.world import World
 
-TURNS: tuple[tuple[str, type[World]], ...] = (*(("tasks", World),) * 7, ("schedules", TimeWorld))
+TASKS = (("tasks", World),) * 3
+TURNS: tuple[tuple[str, type[World]], ...] = (*TASKS, ("effects", EffectWorld), *TASKS, ("schedules", TimeWorld))
 """Whose turn it is, seed by seed. A world of schedules takes as long as four others."""
 UNFIT = (StoreFull, StoreReadOnly, Unsupported, OSError)
 """The fault of the place where the worlds are kept: no verdict on the laws."""

@@ -60,6 +60,7 @@ class TimeExecutor(SimExecutor):
 
     def _ending(self, claim: Claim, job: Job) -> Ending:
         ending = super()._ending(claim, job)
+        assert ending is not None
         if str(ending.kind) == "killed":
             raise Poisoned
         if ending.kind == "snoozed" and job.number % 3:  # past its next slots
