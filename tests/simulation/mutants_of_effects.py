@@ -249,7 +249,7 @@ def a_dead_parent_is_forgotten(patch):
 
 @mutant(CALM)
 def a_parent_that_died_before_is_forgotten(patch):
-    return wire(patch, marks, "after_failed", "SET problem = problem", "SET begun = begun")
+    return trigger("nextdue_task_waits")
 
 
 @mutant(CALM)
