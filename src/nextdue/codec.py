@@ -343,17 +343,22 @@ class Returned:
 
 def plain_text(value: Any, name: str) -> str | None:
     """A value of no annotated type as JSON, None for None. Raises BadArguments if it would come back changed."""
-    return None if value is None else Returned.of(Any, name).text(value)
+    if value is None:
+        return None
+    text, problem = result_text(value, name, "it"), unkept(value, "it")
+    if problem:
+        raise BadArguments(f"{name}: {problem}")
+    return text
 
 
-def result_text(value: Any, name: str) -> str:
+def result_text(value: Any, name: str, what: str = "the result") -> str:
     """A task's return value as JSON. Raises BadArguments if it can't be kept."""
     try:
         raw = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        raise BadArguments(f"{name}: the result can't be written as JSON: {exc}") from None
+        raise BadArguments(f"{name}: {what} can't be written as JSON: {exc}") from None
     if len(raw) > MAX_BYTES:
-        raise BadArguments(f"{name}: the result is {len(raw):,} bytes of JSON, the limit is {MAX_BYTES:,}")
+        raise BadArguments(f"{name}: {what} is {len(raw):,} bytes of JSON, the limit is {MAX_BYTES:,}")
     return raw.decode()
 
 

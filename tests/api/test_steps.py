@@ -175,7 +175,7 @@ def test_a_result_that_json_can_not_keep_repeats_no_effect(box, nd, sent, labels
     assert outcomes(handle) == ["failed", "dead"]
     for run in handle.runs():
         assert "step 'mail'" in run.message
-        assert f"nextdue resolve {handle.id} mail --happened --result" in run.message
+        assert f"nextdue resolve FILE {handle.id} mail --happened --result" in run.message
     assert sent == [1]
     assert labels() == [("mail", True)]
     resolve(handle, "mail", happened=True, result='"mended"')
@@ -893,3 +893,48 @@ def test_marks_that_outlived_their_task_are_found(damaged):
 def test_results_that_are_no_json_are_found(damaged):
     (said,) = damaged("UPDATE nextdue_mark SET result = 'x' WHERE label = 'mail'")
     assert "its result isn't JSON" in said
+
+
+def test_a_step_that_nobody_awaits_fails_the_attempt(box, nd, sent, labels):
+    async def send() -> None:
+        sent.append("mail")
+
+    @nd.task(retry=Retry(limit=1))
+    async def forgets(ctx: Context) -> None:
+        ctx.step("mail", send)  # type: ignore[unused-coroutine]
+
+    @nd.task(retry=Retry(limit=1))
+    def plain(ctx: Context) -> None:
+        ctx.step("mail", send)  # type: ignore[unused-coroutine]
+
+    handles = forgets.enqueue(), plain.enqueue()
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        box.drain()
+    for handle in handles:
+        assert (handle.state, handle.view().reason) == ("dead", "coroutine")
+        assert "step 'mail' was never awaited" in handle.view().message
+    assert (sent, labels()) == ([], [])
+
+
+@pytest.mark.parametrize("kinds", [ConnectionRefusedError, (1,), [OSError], "OSError"], ids=str)
+def test_what_did_not_happen_is_said_by_types(box, nd, sent, labels, kinds):
+    @nd.task(retry=Retry(limit=1))
+    def task(ctx: Context) -> None:
+        with pytest.raises(BadDefinition, match="not_happened is a tuple of exception types"):
+            ctx.step("mail", sent.append, 1, not_happened=kinds)
+
+    handle = task.enqueue()
+    box.drain()
+    assert (handle.state, sent, labels()) == ("done", [], [])
+
+
+def test_a_step_is_given_its_function_not_its_call(box, nd, sent, labels):
+    @nd.task(retry=Retry(limit=1))
+    def task(ctx: Context) -> None:
+        nothing: Any = sent.append("too early")
+        with pytest.raises(BadDefinition, match="its function can't be called: None"):
+            ctx.step("mail", nothing)
+
+    handle = task.enqueue()
+    box.drain()
+    assert (handle.state, labels()) == ("done", [])

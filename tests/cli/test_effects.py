@@ -412,3 +412,21 @@ def test_uninstall_counts_what_waits_once(effects, cli):
     effects.nd.tasks["report"].using(after=[first]).enqueue()
     out = cli("uninstall", "shop.db")[1]
     assert [line.split() for line in out.splitlines() if line.startswith("report")] == [["report", "waiting", "1"]]
+
+
+def test_a_cursor_is_shown(effects, cli):
+    handle = effects.nd.tasks["nap"].enqueue()
+    assert "\ncursor" not in cli("show", "shop.db", str(handle.id))[1]
+    assert json.loads(cli("show", "shop.db", str(handle.id), "--json")[1])["cursor"] is None
+    effects.sql(
+        "INSERT INTO nextdue_mark(task, label, begun, done, result) VALUES (?, '@cursor', 1, 1, '{\"page\":7}')",
+        (handle.id,),
+    )
+    (line,) = [line for line in cli("show", "shop.db", str(handle.id))[1].splitlines() if line.startswith("cursor")]
+    assert line.split() == ["cursor", '{"page":7}']
+    assert json.loads(cli("show", "shop.db", str(handle.id), "--json")[1])["cursor"] == {"page": 7}
+
+
+def test_nothing_held_is_said_so(effects, cli):
+    effects.nd.tasks["nap"].enqueue()
+    assert "no such task is held in" in cli("ls", "shop.db", "--held")[1]

@@ -51,6 +51,8 @@ def ls(args: argparse.Namespace) -> int:
 
 
 def _nothing(where: Target, args: argparse.Namespace) -> str:
+    if args.held and args.name is args.queue is args.key is args.reason is None:
+        return f"no such task is held in {where.path}"
     if chosen.given(args):
         return f"no such task in {where.path}"
     return (

@@ -72,6 +72,7 @@ def fields(store: SqliteStore, view: TaskView, now: int) -> list[tuple[str, str]
     """Labelled lines for `nextdue show`."""
     known = marks.known(store, view.id)
     pairs = [("step", f"{found.label}: {_step(found, view, now)}") for found in known if found.is_step]
+    pairs += [("cursor", found.result) for found in known if found.label == "@cursor" and found.result is not None]
     waits = [found for found in known if found.is_open]
     pairs += [("waits for", text) for text in _waited(waits, now)]
     after = marks.followers(store, view.id, FOLLOWERS)
@@ -124,6 +125,7 @@ def data(store: SqliteStore, view: TaskView) -> dict[str, Any]:
     known = marks.known(store, view.id)
     return {
         "steps": [_step_data(found, view) for found in known if found.is_step],
+        "cursor": next((render.parsed(f.result) for f in known if f.label == "@cursor" and f.result is not None), None),
         "waits_for": [_wait_data(found) for found in known if found.is_open],
         "after_it": [found._asdict() for found in marks.followers(store, view.id, FOLLOWERS)],
     }

@@ -102,7 +102,7 @@ class Context:
 
     __slots__ = (
         *("_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_ending", "_finish", "_keeps", "_labels", "_lost"),
-        *("_moved", "_progress", "_said", "_stop", "_tell", "_told"),
+        *("_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
         "ends_at",
     )
 
@@ -116,7 +116,7 @@ class Context:
         self._finish: str | None = None
         self._begun_ns = time.monotonic_ns()
         self._keeps: Definition | None = None
-        self._labels: set[str] = set()
+        self._labels, self._unawaited = set[str](), set[str]()
         self._ended: Ending | None = None
         self._ending = threading.Lock()
         """Held while a wait may end the claim: coroutines may ask for several at once, each in a thread."""
@@ -186,8 +186,7 @@ class Context:
         """How far a long iteration has come: what was set last, in an earlier attempt too, or None. Any plain JSON.
 
         `for row in rows(after=ctx.cursor): ...; ctx.cursor = row.id`. Setting it costs no disk access: it is saved
-        every 2 s and when the attempt ends, so that a worker that is killed loses the last two seconds. Setting raises
-        BadArguments for what JSON can't keep.
+        every 2 s and when the attempt ends. Setting raises BadArguments for what JSON can't keep.
         """
         if self._cursor is None:
             mark = self._marks().mark(self._claim, steps.CURSOR) if self._claim.id else None
@@ -305,6 +304,7 @@ class Context:
         """
         step = self._step(label, fn, in_doubt, repeatable, not_happened)
         if inspect.iscoroutinefunction(fn):
+            self._unawaited.add(label)
             return self._astep(step, label, fn, args)  # type: ignore[return-value]
         if step is None:
             return fn(*args)
@@ -323,6 +323,7 @@ class Context:
         return value
 
     async def _astep(self, step: Step | None, label: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        self._unawaited.discard(label)
         if step is None:
             return await fn(*args)
         over, value = await in_thread(self._unless_in_doubt, step.before)
@@ -450,6 +451,8 @@ class Context:
             ended = self._ended
         if ended is not None:
             ending = ended  # whatever the function made of Resting
+        elif ending.kind == "done" and self._unawaited:
+            ending = steps.unawaited(self._claim, min(self._unawaited))
         if self._moved and ending.kind != "done":
             ending = msgspec.structs.replace(ending, said=self._words())
         if ended is not None or self._finish is None or self._desk is None:

@@ -75,6 +75,7 @@ class Step:
                 f'step {label!r}: what is repeatable may be repeated, so that in_doubt="{in_doubt}" has no meaning; '
                 "leave one of them out"
             )
+        _check_function(label, fn, not_happened)
         self._in_doubt, self._repeatable, self._not_happened = in_doubt, repeatable, not_happened
         self._returned = Returned(fn, f"step {label!r}")
 
@@ -119,8 +120,25 @@ class Step:
         self._marks.end(self._claim, self._label, text, None)
 
     def _resolve(self) -> str:
-        command = f"nextdue resolve {self._claim.id} {quote(self._label)} --happened --result JSON"
+        command = f"nextdue resolve FILE {self._claim.id} {quote(self._label)} --happened --result JSON"
         return f"; let it return what JSON can hold, and give what this one returned by `{command}`"
+
+
+def _check_function(label: str, fn: Any, not_happened: Any) -> None:
+    """Refuse now what would fail after the step was begun, and leave it in doubt. Raises BadDefinition."""
+    if not callable(fn):
+        raise BadDefinition(
+            f"step {label!r}: its function can't be called: {fn!r}; give it and its arguments one by one, "
+            "as in ctx.step(label, send, order), not the call send(order)"
+        )
+    kinds = not_happened if isinstance(not_happened, tuple) else [not_happened]
+    if kinds is not not_happened or not all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds
+    ):
+        raise BadDefinition(
+            f"step {label!r}: not_happened is a tuple of exception types, like (ConnectionRefusedError,), "
+            f"not {not_happened!r}"
+        )
 
 
 def once(labels: set[str], mark: str, two: str) -> None:
@@ -141,6 +159,15 @@ def answered(label: str, value: T) -> T:
             "written with async def, and write `await ctx.step(...)`"
         )
     return value
+
+
+def unawaited(claim: Claim, label: str) -> Ending:
+    """The ending of an attempt that seems done, and has left a step of a coroutine where it was."""
+    message = (
+        f"step {label!r} was never awaited, so it was not made; write `await ctx.step(...)`, in a task that is "
+        "written with async def"
+    )
+    return Ending(claim, "failed", ran_ms=0, reason="coroutine", message=message)
 
 
 class InDoubt(Exception):
