@@ -220,7 +220,7 @@ def test_other_commands_load_no_world(tmp_path):
 
 
 def test_every_kind_of_world_has_its_turn(tmp_path):
-    assert {kind for kind, _ in TURNS} == {"tasks", "schedules"}
+    assert {kind for kind, _ in TURNS} == {"tasks", "effects", "schedules"}
     proof = Proof(tmp_path, SCHEDULES)
     assert proof.live()
     assert proof.kinds == {"schedules": 1}
