@@ -163,7 +163,7 @@ class Desk:
                 "end; make it before the block or after it"
             )
         with self.connections.use() as store:
-            return marks.read(store, claim.id, label)
+            return marks.read(store, claim, label)
 
     def begin(self, claim: Claim, label: str, how: str) -> None:
         """An effect is about to go out. Raises LeaseLost or StoreError."""

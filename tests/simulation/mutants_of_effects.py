@@ -34,13 +34,14 @@ def mutant(weather: Weather):
     return keep
 
 
-def step(patch, statement: str, old: str, new: str) -> Callable[[SqliteStore], None]:
-    """Stores whose statement on marks, in autocommit, says `new` for `old`."""
+def step(patch, statements: str, old: str, new: str) -> Callable[[SqliteStore], None]:
+    """Stores whose statements on marks, in autocommit, say `new` for `old`."""
+    wanted = statements.split()
 
     def read(package, *pages, load=loaded):
         found = load(package, *pages)
-        assert statement not in found or old in found[statement], f"the mutant is out of date: {old!r}"
-        return {name: text.replace(old, new) if name == statement else text for name, text in found.items()}
+        assert all(old in found[name] for name in wanted if name in found), f"the mutant is out of date: {old!r}"
+        return {name: text.replace(old, new) if name in wanted else text for name, text in found.items()}
 
     patch.setattr(database, "load", read)
     return untouched
@@ -105,7 +106,8 @@ def marked_as_begun_after_the_effect(patch):
 
 @mutant(PAUSES)
 def begun_without_the_token(patch):
-    return step(patch, "mark_begin", "t.id = :id AND t.token = :token", "t.id = :id")
+    # One that is lost is told so when it looks for its mark; both, or only a pause between the two would show it.
+    return step(patch, "mark mark_begin", "t.id = :id AND t.token = :token", "t.id = :id")
 
 
 @mutant(PAUSES)

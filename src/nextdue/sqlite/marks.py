@@ -18,11 +18,13 @@ SQL = load("nextdue.sqlite", *PAGES, tx.PAGE, PAGE)
 # steps: each a statement in autocommit
 
 
-def read(store: SqliteStore, task: int, label: str) -> Mark | None:
-    """What is marked under this label, as committed."""
+def read(store: SqliteStore, claim: Claim, label: str) -> Mark | None:
+    """What is marked under this label, as committed. Raises LeaseLost: a later life has marks of its own."""
     store.database.bring(PAGE)
-    found = store.database.read("mark", {"id": task, "label": label})
-    return None if found is None else Mark(*found)
+    found = store.database.read("mark", {"id": claim.id, "token": claim.token, "label": label})
+    if found is None:
+        raise lost(claim)
+    return None if found[0] is None else Mark(*found[1:])
 
 
 def begin(store: SqliteStore, claim: Claim, label: str, how: str) -> None:

@@ -3,7 +3,8 @@
 -- :define holder nextdue_task t WHERE t.id = :id AND t.token = :token
 
 -- :name mark
-SELECT done, result, problem FROM nextdue_mark WHERE task = :id AND label = :label
+SELECT m.label, m.done, m.result, m.problem
+FROM nextdue_task t LEFT JOIN nextdue_mark m ON m.task = t.id AND m.label = :label WHERE t.id = :id AND t.token = :token
 
 -- The effect is about to go out.
 -- :name mark_begin

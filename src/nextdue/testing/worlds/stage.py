@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from types import coroutine
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,7 @@ class Attempt:
         definition = Definition(task, Signature(task, 1), executor.options[claim.name], wants_context=True)
         self.context = Context(claim, executor.crew.desk)
         self.coroutine = attempt(Run(claim, definition, self.context))
+        self.run = copy_context().run  # as each task of a loop has a context of its own
 
     def moment(self, ms: int) -> Any:
         return _moment(ms)
@@ -152,9 +154,9 @@ class Stage(SimExecutor):
             with self.loop.running():
                 if claim in self._heeding:
                     self._heeding.discard(claim)
-                    ms = attempt.coroutine.throw(asyncio.CancelledError)
+                    ms = attempt.run(attempt.coroutine.throw, asyncio.CancelledError)
                 else:
-                    ms = attempt.coroutine.send(None)
+                    ms = attempt.run(attempt.coroutine.send, None)
         except StopIteration as over:
             self.attempts.pop(claim, None)
             ending: Ending = over.value
@@ -192,7 +194,8 @@ class Stage(SimExecutor):
 
     def _leave(self, claim: Claim) -> None:
         with self.loop.running():
-            self.attempts.pop(claim).coroutine.close()
+            attempt = self.attempts.pop(claim)
+            attempt.run(attempt.coroutine.close)
 
 
 class EffectCrew(Crew):
