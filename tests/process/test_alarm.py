@@ -1,9 +1,11 @@
 """The alarm by itself, on real files: what a stream of events must not hide."""
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,4 +43,26 @@ def test_events_without_a_pause_do_not_hide_the_limit(tmp_path: Path, noise: str
         finally:
             other.kill()
     alarm.close()
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a call is written to a descriptor")
+def test_a_call_that_comes_after_the_end_writes_into_nothing_else(tmp_path: Path) -> None:
+    """The thread of a last task may still be about to call when its worker, which saw the task end, is closed."""
+    path = tmp_path / "shop.db"
+    store = SqliteStore(path)
+    store.enlist()
+    alarm: Any = make_alarm(path, store.quiet, store.database.check_file)
+    alarm.close()
+    others = [os.open(tmp_path / str(n), os.O_CREAT | os.O_RDWR) for n in range(20)]  # the descriptors that were free
+    alarm._called, alarm._asleep = False, True  # where that thread has just looked
+    alarm.call()
+    number = alarm._event
+    del alarm
+    assert [os.fstat(fd).st_size for fd in others] == [0] * 20
+    assert number not in others
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(number)
+    for fd in others:
+        os.close(fd)
     store.close()

@@ -175,7 +175,7 @@ class LinuxAlarm:
     def _interrupted(self) -> bool:
         """Whether somebody called meanwhile: a short task is through before the first look, which can be spared."""
         if self._called:
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(BlockingIOError):  # else it is yet to be written, and ends the next sleep
                 os.eventfd_read(self._event)
         return self._called
 
@@ -241,9 +241,13 @@ class LinuxAlarm:
 
     def close(self) -> None:
         self._epoll.close()
-        os.close(self._event)
         for part in (self._rings, self._commits, self._wall, self._soon, self._bell):
             part.close()
+
+    def __del__(self) -> None:
+        # Not by close(): whoever is about to write to it, in another thread, holds this object for so long.
+        with contextlib.suppress(AttributeError):
+            os.close(self._event)
 
 
 class PlainAlarm:
