@@ -5,6 +5,8 @@ import pytest
 from tests.process.harness import Place, cpu_s, until
 from tests.process.test_quiet import settled_down
 
+pytestmark = pytest.mark.beside
+
 RELEASE = "UPDATE nextdue_task SET due = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), rest = NULL {}"
 """What a person does with held tasks once the code fits again."""
 
@@ -183,8 +185,6 @@ def test_results_across_a_deploy(place: Place) -> None:
     assert place.does("import wider; print(repr(wider.total.enqueue('monday').result(10)))") == "5.0"
     said = place.does("""
 import other
-
-pytestmark = pytest.mark.beside
 try:
     other.total.enqueue("monday").result(10)
 except other.ResultNotKept as error:

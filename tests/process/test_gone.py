@@ -8,6 +8,8 @@ import pytest
 
 from tests.process.harness import Place, until
 
+pytestmark = pytest.mark.beside
+
 SHOP = """
 import shutil
 @nd.task
@@ -197,8 +199,6 @@ if {touch}:
     subprocess.run(["sqlite3", str(place.db), "select count(*) from sqlite_master"], check=True, capture_output=True)
     killed = place.python("""
 import os, shop
-
-pytestmark = pytest.mark.beside
 shop.work.using(delay=3600).enqueue_many([(n,) for n in range(50)])
 shop.note("killed")
 os.kill(os.getpid(), 9)
