@@ -107,6 +107,7 @@ def stubborn() -> None:
         sum(range(10**6))
     note("left")
     sum(range(2 * 10**8))  # holds the interpreter, so that the end of the connection isn't heard
+    time.sleep(5)  # now it is
     note("never")
 """
     )
