@@ -1,0 +1,1 @@
+"""Signal: a feed aggregator with a durable, polite schedule and an editorial queue, an application of nextdue."""
