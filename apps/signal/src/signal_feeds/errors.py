@@ -10,6 +10,8 @@ SignalError
 └── NotAFolder       there is no signal.db here, or none can be made
 """
 
+from datetime import datetime
+
 
 class SignalError(Exception):
     """The root. The message says what happened, to what, and what to do."""
@@ -36,7 +38,12 @@ class Changed(SignalError):
 
 
 class NotYet(SignalError):
-    """A refresh was asked for sooner than is polite; the message says when it will be allowed."""
+    """A refresh was asked for sooner than is polite; it will be allowed at `at`, UTC ms."""
+
+    def __init__(self, source: str, at: int) -> None:
+        when = datetime.fromtimestamp(at / 1000).astimezone()
+        super().__init__(f"{source} may be asked again at {when:%Y-%m-%d %H:%M:%S %Z}, not sooner")
+        self.source, self.at = source, at
 
 
 class NotAFolder(SignalError):

@@ -5,6 +5,10 @@ from typing import Literal
 import msgspec
 
 
+Kind = Literal["http", "fixture"]
+Origin = Literal["builtin", "toml", "added", "opml"]
+
+
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a feed says of its own rhythm (RSS 2.0 ttl, skipHours, skipDays; RSS 1.0's syndication module)."""
 
@@ -78,8 +82,10 @@ class Source(msgspec.Struct, frozen=True):
     number: int
     id: str
     url: str
-    kind: Literal["http", "fixture"]
-    origin: Literal["builtin", "toml", "added", "opml"]
+    given: str
+    """The URL as it was declared; a permanent redirect changes `url` alone."""
+    kind: Kind
+    origin: Origin
     orphaned: bool
     added: int
     title: str | None

@@ -8,6 +8,7 @@ CREATE TABLE source(
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
   url TEXT NOT NULL,
+  given TEXT NOT NULL,                        -- the URL as it was declared; a permanent redirect changes url alone
   address TEXT NOT NULL UNIQUE,               -- the URL as duplicates are compared by (urls.address_of)
   kind TEXT NOT NULL CHECK (kind IN ('http', 'fixture')),
   origin TEXT NOT NULL CHECK (origin IN ('builtin', 'toml', 'added', 'opml')),
@@ -52,6 +53,7 @@ CREATE TABLE attempt(
   asked_by TEXT                               -- who asked for it out of turn
 );
 CREATE INDEX attempt_source ON attempt(source, id);
+CREATE INDEX attempt_forced ON attempt(begun) WHERE asked_by IS NOT NULL;
 
 CREATE TABLE wish(                            -- a refresh that was asked for and isn't made yet
   source INTEGER PRIMARY KEY REFERENCES source(number),

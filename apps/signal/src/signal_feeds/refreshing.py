@@ -1,0 +1,55 @@
+"""Requests out of turn: who may have one, and when.
+
+A wish is a row, written by `signal refresh`; only the collector dials, and it asks `permit` whoever made a source due.
+"""
+
+from typing import NamedTuple
+
+from signal_feeds.errors import NotYet
+from signal_feeds.politeness import DAY_S, HOUR_S, allowed_from, regular_due
+from signal_feeds.records import Source
+from signal_feeds.store import SQL, Tx
+
+APART_S = 300
+"""No request out of turn sooner than this after the last one of any kind."""
+A_DAY, AN_HOUR = 6, 30
+"""Requests out of turn: of one source a day, of all in an hour."""
+
+
+class Permit(NamedTuple):
+    """Whether a source may be asked now: then `until` is None. `asked_by`: whose wish it is, if it is out of turn."""
+
+    until: int | None = None
+    asked_by: str | None = None
+
+
+def permit(tx: Tx, source: Source, now_ms: int, interval_s: int) -> Permit:
+    """What the collector may do with a source that is due. An early one without a wish goes back to its turn."""
+    turn = regular_due(source, interval_s)
+    if now_ms >= turn:
+        return Permit()
+    wish = tx.execute(SQL["wished"], {"number": source.number}).fetchone()
+    if wish is None or allowed_at(tx, source, now_ms) > now_ms:
+        return Permit(until=turn)
+    return Permit(asked_by=wish[1])
+
+
+def allowed_at(tx: Tx, source: Source, now_ms: int) -> int:
+    """When a request out of turn is allowed; `now_ms` if it is now."""
+    at = allowed_from(source, now_ms)
+    if source.last_attempt is not None:
+        at = max(at, source.last_attempt + APART_S * 1000)
+    for name, most, over_s in (("forced_of", A_DAY, DAY_S), ("forced", AN_HOUR, HOUR_S)):
+        since = now_ms - over_s * 1000
+        begun = [row[0] for row in tx.execute(SQL[name], {"number": source.number, "since": since}).fetchall()]
+        if len(begun) >= most:
+            at = max(at, begun[-most] + over_s * 1000 + 1)
+    return at
+
+
+def wish(tx: Tx, source: Source, who: str, now_ms: int) -> None:
+    """Note that `who` wants this source asked now. Raises NotYet, which says when it will be allowed."""
+    at = allowed_at(tx, source, now_ms)
+    if at > now_ms:
+        raise NotYet(source.id, at)
+    tx.execute(SQL["wish"], {"number": source.number, "now": now_ms, "who": who})

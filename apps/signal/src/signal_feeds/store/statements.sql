@@ -1,0 +1,123 @@
+-- All SQL of Signal, by name. The tables are in schema.sql; instants are UTC ms.
+
+-- :name installed
+SELECT name FROM sqlite_master WHERE name = 'signal_meta'
+
+-- :name version
+SELECT version FROM signal_meta
+
+-- sources
+
+-- :name source
+SELECT * FROM source WHERE id = :id
+
+-- :name source_by_address
+SELECT * FROM source WHERE address = :address
+
+-- :name source_by_number
+SELECT * FROM source WHERE number = :number
+
+-- :name sources
+SELECT * FROM source ORDER BY id
+
+-- :name add_source
+INSERT INTO source(id, url, given, address, kind, origin, added)
+VALUES (:id, :url, :url, :address, :kind, :origin, :now)
+
+-- :name readdress
+UPDATE source SET url = :url, address = :address WHERE number = :number
+
+-- Somebody declared another URL: what was stored of the old one says nothing of it.
+-- :name redeclare
+UPDATE source SET url = :url, given = :url, address = :address, etag = NULL, last_modified = NULL, digest = NULL,
+  fresh_s = 0, not_before = 0, gone_first = NULL, gone_times = 0, moved_to = NULL, moved_times = 0, same_as = NULL
+WHERE number = :number
+
+-- :name orphan
+UPDATE source SET orphaned = :orphaned WHERE number = :number
+
+-- the outcome of an attempt
+
+-- :name succeeded
+UPDATE source SET
+  title = coalesce(:title, title), site = coalesce(:site, site), etag = :etag, last_modified = :last_modified,
+  digest = :digest, hints = :hints, fresh_s = :fresh_s, failures = 0, faults = 0, last_error = NULL,
+  last_ok = :ended, last_attempt = :ended, not_before = :not_before, gone_first = NULL, gone_times = 0,
+  moved_to = :moved_to, moved_first = :moved_first, moved_times = :moved_times, same_as = :same_as
+WHERE number = :number
+
+-- :name failed
+UPDATE source SET
+  failures = CASE WHEN :local THEN failures ELSE min(failures + 1, 12) END,
+  faults = CASE WHEN :local THEN min(faults + 1, 12) ELSE faults END,
+  last_error = :reason, last_attempt = :ended, not_before = :not_before,
+  gone_first = CASE WHEN :reason = 'http_gone' THEN coalesce(gone_first, :ended) ELSE gone_first END,
+  gone_times = gone_times + (:reason = 'http_gone')
+WHERE number = :number
+
+-- What a 304 spoke of isn't here: the next request is an unconditional one.
+-- :name forget_validators
+UPDATE source SET etag = NULL, last_modified = NULL, digest = NULL WHERE number = :number
+
+-- :name add_attempt
+INSERT INTO attempt(source, begun, ended, status, reason, fresh, changed, cut, asked_by)
+VALUES (:number, :begun, :ended, :status, :reason, :fresh, :changed, :cut, :asked_by)
+
+-- :name purge_attempts
+DELETE FROM attempt WHERE source = :number
+  AND id <= (SELECT id FROM attempt WHERE source = :number ORDER BY id DESC LIMIT 1 OFFSET :keep)
+
+-- :name attempts
+SELECT * FROM attempt WHERE source = :number ORDER BY id DESC LIMIT :limit
+
+-- :name drop_offers
+DELETE FROM offer WHERE source = :number
+
+-- :name add_offer
+INSERT OR IGNORE INTO offer(source, url, title, type) VALUES (:number, :url, :title, :type)
+
+-- :name offers
+SELECT url, title, type FROM offer WHERE source = :number ORDER BY rowid
+
+-- entries
+
+-- :name known
+SELECT e.key, e.id, e.revision, r.fingerprint
+FROM json_each(:keys) k CROSS JOIN entry e ON e.source = :number AND e.key = k.value JOIN revision r ON r.id = e.revision
+
+-- :name add_entry
+INSERT INTO entry(source, key, revision, first_seen) VALUES (:number, :key, 0, :now)
+
+-- The same text again is the same revision, wherever it stood in between.
+-- :name add_revision
+INSERT INTO revision(entry, fingerprint, title, link, author, html, text, published, seen)
+VALUES (:entry, :fingerprint, :title, :link, :author, :html, :text, :published, :now)
+ON CONFLICT(entry, fingerprint) DO UPDATE SET seen = excluded.seen
+
+-- :name turn
+UPDATE entry SET revision = (SELECT id FROM revision WHERE entry = :entry AND fingerprint = :fingerprint) WHERE id = :entry
+
+-- :name add_words
+INSERT INTO words(rowid, title, text) VALUES (:entry, :title, :text)
+
+-- :name drop_words
+DELETE FROM words WHERE rowid = :entry
+
+-- wishes
+
+-- :name wish
+INSERT INTO wish(source, asked, asked_by) VALUES (:number, :now, :who)
+ON CONFLICT(source) DO UPDATE SET asked = excluded.asked, asked_by = excluded.asked_by
+
+-- :name wished
+SELECT asked, asked_by FROM wish WHERE source = :number
+
+-- :name granted
+DELETE FROM wish WHERE source = :number
+
+-- When the requests out of turn of the last so and so long were made: of this source, of all.
+-- :name forced_of
+SELECT begun FROM attempt WHERE source = :number AND asked_by IS NOT NULL AND begun > :since ORDER BY begun
+
+-- :name forced
+SELECT begun FROM attempt WHERE asked_by IS NOT NULL AND begun > :since ORDER BY begun
