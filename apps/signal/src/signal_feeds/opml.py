@@ -60,7 +60,7 @@ def read(data: bytes) -> Listed:
     that they can neither swell nor read other files. Raises Unreadable for a file that is too large.
     """
     if len(data) > LARGEST:
-        raise Unreadable(f"the file has {len(data):,} bytes; an OPML file may have {LARGEST:,}")
+        raise Unreadable(f"the file is larger than an OPML file may be: {LARGEST:,} bytes")
     found: list[Outline] = []
     reader = _Reader(found)
     try:

@@ -31,7 +31,7 @@ def test_a_folder_that_is_missing_is_made(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_half_wrong_is_a_slip(tmp_path: Path) -> None:
-    with pytest.raises(Unwritable, match=r"a/b can't be written \(No such file or directory\); nothing was published"):
+    with pytest.raises(Unwritable, match=r"a/b can't be written \(No such file or directory\); nothing was written"):
         place(tmp_path / "a" / "b", NEW)
     assert list(tmp_path.iterdir()) == []
 
@@ -62,7 +62,7 @@ def test_a_file_that_would_be_the_same_keeps_its_time(out: Path) -> None:
 def test_nothing_changes_if_one_of_them_can_not_be_written(out: Path) -> None:
     (out / "index.html").unlink()
     (out / "index.html").mkdir()
-    with pytest.raises(Unwritable, match=r"index.html can't be written .*; nothing was published"):
+    with pytest.raises(Unwritable, match=r"index.html can't be written .*; nothing was written"):
         place(out, NEW)
     assert (out / "atom.xml").read_bytes() == b"old feed"
     assert sorted(path.name for path in out.iterdir()) == ["atom.xml", "feed.json", "index.html"]
@@ -88,7 +88,7 @@ def test_nothing_changes_if_the_disk_is_full(out: Path, there: bool) -> None:
     run = subprocess.run(
         [sys.executable, "-c", FULL, str(target)], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "File too large); nothing was published" in run.stdout
+    assert "File too large); nothing was written" in run.stdout
     assert (content(target) == OLD) if there else not target.exists()
 
 

@@ -38,7 +38,7 @@ def place(folder: Path, files: Mapping[str, bytes]) -> list[Placed]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         what = f"{error.filename or folder} can't be written ({error.strerror or error})"
-        raise Unwritable(f"{what}; {'publish again' if renamed else 'nothing was published'}") from None
+        raise Unwritable(f"{what}; {'some are new: do it again' if renamed else 'nothing was written'}") from None
     return [Placed(folder / name, pair is not None) for name, pair in zip(files, fresh, strict=True)]
 
 
