@@ -87,7 +87,7 @@ def _elided(text: str, lang: Language, *, first: bool, last: bool) -> str:
     if left_out <= CONTEXT:
         return text
     said = say(lang, "cli.diff.same", count=left_out)
-    return f"{''.join(words[:before])}\n… {said} …\n{''.join(words[len(words) - after :])}"
+    return f"{''.join(words[:before])}\n… {said} …\n{''.join(words[len(words) - after :])}".removeprefix("\n")
 
 
 def _console() -> Console:

@@ -9,10 +9,12 @@ from signal_feeds.app import Signal
 from signal_feeds.cli import drawing
 from signal_feeds.cli.drawing import clean, moment
 from signal_feeds.editing import SHORT, Diff, Entry
-from signal_feeds.errors import Changed
+from signal_feeds.errors import BadFingerprint, Changed
 from signal_feeds.texts import Language, say
 
 OK, REFUSED = 0, 1
+ECHOED = 100
+"""So many characters of what was searched for are said again."""
 Commands = Any
 """What argparse's add_subparsers() answers: its type has no public name."""
 
@@ -31,7 +33,7 @@ def add_commands(commands: Commands) -> None:
         parser = commands.add_parser(name, help=f"{what} this text of an entry")
         parser.add_argument("id", type=int, metavar="ID")
         said = "of the text that you read: 12 digits or more, as show prints them"
-        parser.add_argument("--fingerprint", required=name == "approve", metavar="HEX12", help=said)
+        parser.add_argument("--fingerprint", metavar="HEX12", help=said)
         parser.set_defaults(run=run)
     parser = commands.add_parser("search", help="entries with these words")
     parser.add_argument("words", nargs="*", metavar="WORD", help='a word, its beginning and a *, or "a few in order"')
@@ -92,6 +94,10 @@ def show(signal: Signal, args: Namespace) -> int:
 
 def approve(signal: Signal, args: Namespace) -> int:
     """Publish this text of an entry from now on."""
+    if args.fingerprint is None:
+        raise BadFingerprint(
+            f"approve takes the fingerprint of the text that you read; signal show {args.id} prints what to type"
+        )
     return _decide(signal, args, "approve")
 
 
@@ -111,12 +117,11 @@ def search(signal: Signal, args: Namespace) -> int:
         print(f"{hit.id}  {_title(hit.title, lang)}")
         print(f"    {moment(hit.published)}  {clean(hit.source_title or hit.source)}  {state}")
         drawing.bits(hit.snippet)
-    print(say(lang, "cli.search", count=len(found), asked=clean(asked)[:100]) if found else _nothing(asked, lang))
+    said = "cli.search" if found else "cli.search.none"
+    print(say(lang, said, count=len(found), asked=clean(asked)[:ECHOED]))
+    if len(found) == args.limit:
+        print(say(lang, "cli.search.more"))
     return OK
-
-
-def _nothing(asked: str, lang: Language) -> str:
-    return say(lang, "cli.search.none", asked=clean(asked)[:100])
 
 
 def _decide(signal: Signal, args: Namespace, verb: str) -> int:

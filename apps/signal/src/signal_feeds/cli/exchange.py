@@ -54,7 +54,7 @@ def import_(signal: Signal, args: Namespace) -> int:
     done = opml.add_all(
         signal.nd.transaction, lambda tx, url, name: signal.add_in(tx, url, name, "opml"), listed.outlines
     )
-    print(say(lang, "cli.import.added", count=len(done.added)))
+    print(say(lang, "cli.import.added" if done.added else "cli.import.nothing", count=len(done.added)))
     if done.left:
         print(say(lang, "cli.import.left", count=len(done.left)))
     for outline, reason in done.left:
