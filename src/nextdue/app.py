@@ -22,7 +22,7 @@ from nextdue.handle import Handle
 from nextdue.records import State
 from nextdue.schedules import Schedules
 from nextdue.scheduling import Scheduling
-from nextdue.service import Service, warn_of_late
+from nextdue.service import Service, checked_queues, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
@@ -55,7 +55,8 @@ class Nextdue(Upkeep, Scheduling):
 
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the
     run history by lines and by age (0 lines: none is kept). `exclusive`: at most one worker of this application at a
-    time; it takes the lock of this file (True: one beside the database) before it touches the database.
+    time; it takes the lock of this file (True: one beside the database) before it touches the database. `queues`: those
+    that its workers serve unless they are told otherwise.
 
     >>> import pathlib, tempfile
     >>> nd = Nextdue(pathlib.Path(tempfile.mkdtemp()) / "shop.db")
@@ -74,6 +75,7 @@ class Nextdue(Upkeep, Scheduling):
         keep_runs: int = KEEP_ROWS,
         keep_runs_for: Duration = timedelta(days=30),
         exclusive: bool | str | os.PathLike[str] = False,
+        queues: Sequence[str] | None = None,
     ) -> None:
         text: Any = os.fspath(path)
         if not isinstance(text, str) or text == "" or text.startswith((":memory:", "file:")) or "\x00" in text:
@@ -90,6 +92,7 @@ class Nextdue(Upkeep, Scheduling):
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
         self._lock = self._lock_file(exclusive)
+        self.queues = checked_queues(queues)
         self.caller = Caller(self.path, self.open_store)
         self.caller.declared = self._definitions
         self.desk = Desk(self.path, self.open_store)
@@ -333,7 +336,7 @@ class Nextdue(Upkeep, Scheduling):
         return Service(
             self.path, self.open_store, self._definitions, concurrency=concurrency, loop=loop, processes=processes,
             tasks_per_process=tasks_per_process, grace=grace, once=once, exclusive=lock,
-            queues=queues, spread=spread, hook=hook, desk=self.desk,
+            queues=self.queues if queues is None else queues, spread=spread, hook=hook, desk=self.desk,
             schedules=self.schedules.declared,
         )  # fmt: skip
 

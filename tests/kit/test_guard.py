@@ -132,7 +132,7 @@ def test_a_lock_file_is_not_reached_either(tmp_path):
 
 
 def test_an_exclusive_application_takes_no_lock_in_a_sandbox(nextdue, tmp_path):
-    shop = Nextdue(tmp_path / "shop.db", exclusive=tmp_path / "shop.lock")
+    shop = Nextdue(tmp_path / "shop.db", exclusive=tmp_path / "shop.lock", queues=["mail"])
     task = shop.task(nothing)
     nextdue.use(shop)
     with shop.working():
