@@ -20,6 +20,13 @@ SELECT * FROM source WHERE number = :number
 -- :name sources
 SELECT * FROM source ORDER BY id
 
+-- All or one, each beside its task.
+-- :name listed
+SELECT s.*, t.state, t.reason, t.due_ms
+FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE :id IS NULL OR s.id = :id
+ORDER BY t.state IS NOT 'waiting', t.due_ms, s.id
+
 -- :name add_source
 INSERT INTO source(id, url, given, address, kind, origin, added)
 VALUES (:id, :url, :url, :address, :kind, :origin, :now)
