@@ -11,12 +11,12 @@ from typing import Any
 
 from nextdue import NextdueError, NotAStore, OwnerBusy, StoreMissing
 from signal_feeds.app import Signal
-from signal_feeds.cli import setting_up, sources, why, work
+from signal_feeds.cli import editing, exchange, setting_up, sources, why, work
 from signal_feeds.cli.output import complain, nobody_listens
 from signal_feeds.errors import BadSettings, BadSource, NotAFolder, SignalError, UnknownEntry, UnknownSource
 from signal_feeds.settings import DATABASE, FILE, here
 
-MODULES = (setting_up, sources, work, why)
+MODULES = (setting_up, sources, work, why, editing, exchange)
 """Their add_commands(commands) add parsers, each with `run(signal, args)`, which answers the exit code. In the order of
 `signal --help`. What a person did wrong is raised as SignalError, and shown here."""
 OK, FAULT, BAD_USAGE, BUSY, INTERRUPTED = 0, 1, 2, 3, 130

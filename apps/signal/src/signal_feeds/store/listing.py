@@ -7,7 +7,7 @@ from signal_feeds.records import Source
 from signal_feeds.store import Store, source_of
 
 State = Literal["waiting", "running", "paused", "held", "dead", "gone"]
-"""held: set aside by nextdue, not by a pause; dead: given up by it; gone: its task is over, a worker's start mends that."""
+"""held: set aside by nextdue, not by a pause; dead: given up; gone: its task is over, a worker's start mends that."""
 
 
 class Listed(NamedTuple):
