@@ -1,10 +1,16 @@
 """What the tests of Signal share: the server that misbehaves."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from apps.signal.tests.server import Server
+
+# As in the tests of nextdue: no deadline, for a machine may be busy; new examples at a desk, the same ones in CI.
+settings.register_profile("signal", deadline=None, max_examples=100, print_blob=True, derandomize="CI" in os.environ)
+settings.load_profile("signal")
 
 
 @pytest.fixture
