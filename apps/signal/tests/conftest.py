@@ -1,4 +1,7 @@
-"""What the tests of Signal share: the server that misbehaves."""
+"""What the tests of Signal share: hypothesis runs as in tests/, and the server that misbehaves.
+
+A test that measures real time says so by itself: pytestmark = pytest.mark.alone.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+import tests.conftest  # noqa: F401
 from apps.signal.tests.server import Server
 
 # As in the tests of nextdue: no deadline, for a machine may be busy; new examples at a desk, the same ones in CI.

@@ -12,8 +12,8 @@ from signal_feeds import refreshing, store, urls
 from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
 from signal_feeds.politeness import HOUR_S, JITTER_S, first_due
-from signal_feeds.records import Origin, Source
 from signal_feeds.recording import Recorder
+from signal_feeds.records import Origin, Source
 from signal_feeds.settings import Declared, read_settings
 from signal_feeds.store import SQL, Store, Tx, one, sources_in
 

@@ -4,7 +4,6 @@ from typing import Literal
 
 import msgspec
 
-
 Kind = Literal["http", "fixture"]
 Origin = Literal["builtin", "toml", "added", "opml"]
 
