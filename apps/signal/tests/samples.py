@@ -1,11 +1,14 @@
 """Values that several tests make the same way."""
 
+import sqlite3
 from typing import Any
 
 from signal_feeds.records import Answer, Hints, Item, Parsed, Source
+from signal_feeds.store import SQL
 
 NOW = 1_796_083_200_000
 """2026-12-01 00:00 UTC, a Tuesday, in ms."""
+NO_HINTS = Hints()
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
@@ -28,7 +31,7 @@ def item(key: str, text: str = "text", title: str = "title") -> Item:
     return Item(key, fingerprint, title, f"http://ada.example/{key}", "Ada", f"<p>{text}</p>", text, NOW)
 
 
-def parsed(*items: Item, hints: Hints = Hints(), cut: int = 0) -> Parsed:
+def parsed(*items: Item, hints: Hints = NO_HINTS, cut: int = 0) -> Parsed:
     """A feed of these entries."""
     return Parsed("Ada's feed", "http://ada.example/", hints, items, cut)
 
@@ -41,3 +44,10 @@ def answer(body: bytes = b"<rss/>", **values: Any) -> Answer:
 def unchanged(**values: Any) -> Answer:
     """A 304 of `ada`."""
     return Answer(304, values.pop("url", "http://ada.example/feed"), **values)
+
+
+def add(tx: sqlite3.Connection, name: str) -> None:
+    """A source in the tables."""
+    url = f"http://{name}.example/feed"
+    values = {"id": name, "url": url, "address": f"{name}.example/feed", "kind": "http", "origin": "added", "now": 0}
+    tx.execute(SQL["add_source"], values)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.signal.tests.samples import DAY, HOUR, MINUTE, NOW, source
-from signal_feeds import politeness
 from signal_feeds.politeness import (
     after_failure,
     after_success,
@@ -20,7 +19,7 @@ from signal_feeds.politeness import (
     unskipped,
 )
 from signal_feeds.reasons import WORDS
-from signal_feeds.records import Hints
+from signal_feeds.records import Hints, Source
 
 hints = st.builds(
     Hints,
@@ -95,9 +94,7 @@ def test_retry_after_lengthens_and_never_shortens(
 ) -> None:
     """Acceptance 5: Retry-After capped at 7 days, and no faster retry after an error."""
     plain = after_failure(ended, failures=failures, gone=gone, jitter_s=jitter)
-    due, not_before = after_failure(
-        ended, failures=failures, retry_after_s=retry_after, gone=gone, jitter_s=jitter
-    )
+    due, not_before = after_failure(ended, failures=failures, retry_after_s=retry_after, gone=gone, jitter_s=jitter)
     asked = min(retry_after or 0, 7 * 86_400)
     assert due == max(plain.due_ms, ended + asked * 1000)
     assert not_before == (ended + asked * 1000 if asked else 0)
@@ -151,7 +148,7 @@ successes = st.builds(
 
 
 @given(successes, st.integers(60, 86_400))
-def test_the_turn_after_a_success_is_the_due_that_was_set(asked: politeness.Source, interval_s: int) -> None:
+def test_the_turn_after_a_success_is_the_due_that_was_set(asked: Source, interval_s: int) -> None:
     ended = asked.last_attempt or 0
     then = after_success(ended, interval_s=interval_s, fresh_s=asked.fresh_s, hints=asked.hints)
     assert regular_due(asked, interval_s) == then.due_ms

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.signal.tests.samples import DAY, HOUR, MINUTE, NOW, source
-from apps.signal.tests.store.conftest import add
-from apps.signal.tests.store.conftest import tx as tx
+from apps.signal.tests.samples import DAY, HOUR, MINUTE, NOW, add, source
 from signal_feeds.errors import NotYet
 from signal_feeds.records import Hints
 from signal_feeds.refreshing import A_DAY, AN_HOUR, Permit, allowed_at, permit, wish
@@ -20,7 +18,9 @@ def asked(begun: int, tx: sqlite3.Connection, number: int = 1, by: str | None = 
     """A line of history."""
     empty = dict.fromkeys(("status", "reason"))
     counts = dict.fromkeys(("fresh", "changed", "cut"), 0)
-    tx.execute(SQL["add_attempt"], {"number": number, "begun": begun, "ended": begun, "asked_by": by, **empty, **counts})
+    tx.execute(
+        SQL["add_attempt"], {"number": number, "begun": begun, "ended": begun, "asked_by": by, **empty, **counts}
+    )
 
 
 def ok(at: int, **values: Any) -> Any:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.signal.tests.samples import DAY, HOUR, MINUTE, NOW, answer, item, parsed, unchanged
-from apps.signal.tests.store.conftest import add
+from apps.signal.tests.samples import DAY, HOUR, MINUTE, NOW, add, answer, item, parsed, unchanged
 from signal_feeds.politeness import Next
 from signal_feeds.records import Hints, Offer, Source
 from signal_feeds.store import SQL, sources_in
@@ -190,7 +189,10 @@ def test_a_text_that_comes_back_is_the_revision_it_was(tx: sqlite3.Connection) -
     for number, text in enumerate(["first", "second", "first"]):
         succeed(tx, answer(str(number).encode()), parsed(item("a", text)), NOW + number)
     assert texts(tx) == [("a", "first")]
-    assert tx.execute("SELECT text, seen FROM revision ORDER BY id").fetchall() == [("first", NOW + 2), ("second", NOW + 1)]
+    assert tx.execute("SELECT text, seen FROM revision ORDER BY id").fetchall() == [
+        ("first", NOW + 2),
+        ("second", NOW + 1),
+    ]
 
 
 def test_an_entry_that_is_no_longer_in_the_feed_stays(tx: sqlite3.Connection) -> None:
