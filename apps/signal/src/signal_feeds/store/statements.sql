@@ -20,6 +20,25 @@ SELECT * FROM source WHERE number = :number
 -- :name sources
 SELECT * FROM source ORDER BY id
 
+-- Those that somebody names: they can be orphaned.
+-- :name named_sources
+SELECT * FROM source WHERE origin IN ('builtin', 'toml') ORDER BY id
+
+-- Whose task is over, or was taken away.
+-- :name without_task
+SELECT s.id FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE t.state IS NULL OR t.state NOT IN ('waiting', 'running', 'held') ORDER BY s.id
+
+-- :name due
+SELECT s.id, s.last_attempt FROM nextdue_tasks t JOIN source s ON s.id = t.key
+WHERE t.name = 'collect' AND t.state IN ('waiting', 'running') AND t.queue IN (SELECT value FROM json_each(:queues))
+  AND (t.due_ms IS NULL OR t.due_ms <= :now OR t.state = 'running')
+
+-- :name put_off
+SELECT s.id, s.last_attempt, t.due_ms FROM json_each(:ids) i
+CROSS JOIN source s ON s.id = i.value CROSS JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE t.state = 'waiting' AND t.due_ms IS NOT NULL
+
 -- :name add_source
 INSERT INTO source(id, url, given, address, kind, origin, added)
 VALUES (:id, :url, :url, :address, :kind, :origin, :now)
