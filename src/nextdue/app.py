@@ -36,6 +36,7 @@ from nextdue.task import (
     checked_name,
     keep_ms,
     rate_ms,
+    rates_ms,
     refuse_unknown,
 )
 from nextdue.tx import awaited
@@ -150,6 +151,7 @@ class Nextdue(Upkeep, Scheduling):
         keep_result: bool | Duration = False,
         limit: int | None = None,
         rate: str | None = None,
+        rates: Mapping[str, str | None] | None = None,
         aliases: Sequence[str] = (),
         run_in: RunIn | None = None,
     ) -> "Declaring": ...
@@ -161,8 +163,8 @@ class Nextdue(Upkeep, Scheduling):
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
         keep_result: keep the returned value, for a day (True) or so long. limit: how many of it, or of each group
         given to using(), run at once in all workers. rate: how often it, or each group, is started at most: "10/m" is
-        one start every 6 s. aliases: former names. run_in: "thread" (default), "process", or "loop", where coroutines
-        run, and only they.
+        one start every 6 s. rates: that of single groups in its place, None for none. aliases: former names. run_in:
+        "thread" (default), "process", or "loop", where coroutines run, and only they.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -184,6 +186,7 @@ class Nextdue(Upkeep, Scheduling):
         keep_result: Any = False,
         limit: Any = None,
         rate: Any = None,
+        rates: Any = None,
         aliases: Any = (),
         run_in: Any = None,
         on_demand: Duration | None = None,
@@ -201,6 +204,7 @@ class Nextdue(Upkeep, Scheduling):
             keep_result_ms=keep_ms(keep_result),
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
+            rates_ms={} if rates is None else rates_ms(rates),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
             run_in=functions.run_in_of(fn, run_in),
             period_ms=None if on_demand is None else duration_ms(on_demand, "the period of a run on demand"),
