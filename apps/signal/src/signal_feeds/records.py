@@ -6,6 +6,7 @@ import msgspec
 
 Kind = Literal["http", "fixture"]
 Origin = Literal["builtin", "toml", "added", "opml"]
+Verdict = Literal["approved", "rejected"]
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
