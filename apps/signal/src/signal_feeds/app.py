@@ -12,8 +12,8 @@ from signal_feeds import refreshing, store, urls
 from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
 from signal_feeds.politeness import HOUR_S, JITTER_S, first_due
-from signal_feeds.records import Origin, Source
 from signal_feeds.recording import Recorder
+from signal_feeds.records import Origin, Source
 from signal_feeds.settings import Declared, read_settings
 from signal_feeds.store import SQL, Store, Tx, one, sources_in
 
@@ -121,10 +121,14 @@ class Signal:
 
     def add(self, url: str, name: str | None = None, origin: Origin = "added") -> Source:
         """A new source, asked for the first time within half an hour. Raises BadSource."""
-        checked = urls.checked(url)
         with self.nd.transaction() as tx:
-            id = name if name is not None else _free_name(tx, urls.host_of(checked))
-            return self._add(tx, Declared(id, checked, "http", origin))
+            return self.add_in(tx, url, name, origin)
+
+    def add_in(self, tx: Tx, url: str, name: str | None = None, origin: Origin = "added") -> Source:
+        """The same as part of a transaction, in which nothing has happened if it raises BadSource."""
+        checked = urls.checked(url)
+        id = name if name is not None else _free_name(tx, urls.host_of(checked))
+        return self._add(tx, Declared(id, checked, "http", origin))
 
     def refresh(self, name: str, who: str) -> None:
         """Ask for a request out of turn; the collector makes it. Raises UnknownSource, NotYet."""

@@ -10,8 +10,8 @@ from nextdue import Context
 from signal_feeds import politeness, refreshing
 from signal_feeds.politeness import Next
 from signal_feeds.reasons import Failed, Reason, reason_of
-from signal_feeds.records import Answer, Offer, Parsed, Source
 from signal_feeds.recording import Recorder
+from signal_feeds.records import Answer, Offer, Parsed, Source
 from signal_feeds.store import SQL, Store, Tx
 from signal_feeds.store.attempts import Counts, Times, digest_of, save_failure, save_success
 
@@ -126,9 +126,7 @@ class Collector:
         status = 0 if source.kind == "fixture" else answer.status
         return Line(source.id, status, counts.fresh, counts.changed)
 
-    async def _fail(
-        self, ctx: Context, source: Source, error: Exception, begun: int, asked_by: str | None
-    ) -> Line:
+    async def _fail(self, ctx: Context, source: Source, error: Exception, begun: int, asked_by: str | None) -> Line:
         """Write down why. Raises what the store raises, for then nobody can: the task's own retry comes."""
         reason = reason_of(error)
         status = getattr(error, "status", None) if isinstance(error, Failed) else None

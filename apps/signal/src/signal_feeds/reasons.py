@@ -35,7 +35,9 @@ WORDS: dict[Reason, Words] = {
     "http_throttled": Words("transient", "asks for fewer requests", "просит обращаться реже"),
     "http_client": Words("publisher", "refuses the request", "сервер отклонил запрос"),
     "http_server": Words("transient", "the server has a fault", "ошибка сервера"),
-    "bad_304": Words("publisher", "says 'not modified' of what we don't have", "отвечает «не изменилось» на то, чего у нас нет"),
+    "bad_304": Words(
+        "publisher", "says 'not modified' of what we don't have", "отвечает «не изменилось» на то, чего у нас нет"
+    ),
     "empty": Words("publisher", "an empty answer", "пустой ответ"),
     "not_a_feed": Words("publisher", "not a feed", "это не лента"),
     "parse": Words("publisher", "a feed that can't be read", "ленту не удалось прочитать"),

@@ -121,3 +121,70 @@ SELECT begun FROM attempt WHERE source = :number AND asked_by IS NOT NULL AND be
 
 -- :name forced
 SELECT begun FROM attempt WHERE asked_by IS NOT NULL AND begun > :since ORDER BY begun
+
+-- the editor
+
+-- :name entry
+SELECT e.id, e.revision, e.key, e.first_seen, s.id, s.number, s.title
+FROM entry e JOIN source s ON s.number = e.source WHERE e.id = :entry
+
+-- All that an entry ever said, with the verdict on each.
+-- :name revisions
+SELECT r.id, r.fingerprint, r.title, r.link, r.author, r.html, r.text, r.published, r.seen, d.verdict, d.at
+FROM revision r LEFT JOIN decision d ON d.entry = r.entry AND d.fingerprint = r.fingerprint
+WHERE r.entry = :entry ORDER BY r.seen, r.id
+
+-- By entry.id, so that a page of it needn't read them all.
+-- :name waiting
+SELECT e.id, s.id, s.number, s.title, r.fingerprint, r.title, r.link, coalesce(r.published, e.first_seen), r.seen,
+  EXISTS (SELECT 1 FROM decision p WHERE p.entry = e.id)
+FROM entry e JOIN revision r ON r.id = e.revision JOIN source s ON s.number = e.source
+WHERE e.id > :after AND NOT EXISTS (SELECT 1 FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint)
+  AND (NOT :changed OR EXISTS (SELECT 1 FROM decision p WHERE p.entry = e.id))
+ORDER BY e.id LIMIT :limit
+
+-- :name count_waiting
+SELECT count(*) FROM entry e JOIN revision r ON r.id = e.revision
+WHERE NOT EXISTS (SELECT 1 FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint)
+  AND (NOT :changed OR EXISTS (SELECT 1 FROM decision p WHERE p.entry = e.id))
+
+-- The same verdict again leaves its time, so that the published feed stays as it is.
+-- :name decide
+INSERT INTO decision(entry, fingerprint, verdict, at) VALUES (:entry, :fingerprint, :verdict, :now)
+ON CONFLICT(entry, fingerprint) DO UPDATE SET
+  at = CASE WHEN verdict = excluded.verdict THEN at ELSE excluded.at END, verdict = excluded.verdict
+
+-- What is published: the current revision if it is approved. With :keep, where that one waits for a decision, the
+-- decided one before it, if that is approved.
+-- :name approved
+SELECT e.id, e.key, s.id, s.number, s.title, s.given, s.site, r.title, r.link, r.author, r.html, r.text,
+  coalesce(r.published, e.first_seen), max(d.at, r.seen) AS updated
+FROM decision d JOIN revision r ON r.entry = d.entry AND r.fingerprint = d.fingerprint
+  JOIN entry e ON e.id = d.entry JOIN source s ON s.number = e.source
+WHERE d.verdict = 'approved' AND (e.revision = r.id OR (:keep
+  AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
+    WHERE c.id = e.revision)
+  AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
+    WHERE c.entry = e.id AND (c.seen, c.id) > (r.seen, r.id))))
+ORDER BY updated DESC, e.id DESC LIMIT :limit OFFSET :offset
+
+-- When the first source came: what tells this folder's feed from all others.
+-- :name founded
+SELECT coalesce(min(added), 0) FROM source
+
+-- OPML
+
+-- :name names
+SELECT id FROM source
+
+-- :name entitle
+UPDATE source SET title = :title WHERE number = :number AND title IS NULL
+
+-- search
+
+-- :name search
+SELECT e.id, s.id, s.number, s.title, r.title, r.link, coalesce(r.published, e.first_seen),
+  (SELECT d.verdict FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint),
+  highlight(words, 0, char(2), char(3)), snippet(words, 1, char(2), char(3), '…', 24)
+FROM words JOIN entry e ON e.id = words.rowid JOIN revision r ON r.id = e.revision JOIN source s ON s.number = e.source
+WHERE words MATCH :query ORDER BY words.rank, e.id DESC LIMIT :limit
