@@ -7,21 +7,24 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nextdue import NextdueError, NotAStore, OwnerBusy, StoreMissing
-from signal_feeds.cli import setting_up, sources, why, work
-from signal_feeds.cli.command import BAD_USAGE, BUSY, FAULT, INTERRUPTED, OK, Command
+from signal_feeds.app import Signal
+from signal_feeds.cli import editing, exchange, setting_up, sources, why, work
 from signal_feeds.cli.output import complain, nobody_listens
 from signal_feeds.errors import BadSettings, BadSource, NotAFolder, SignalError, UnknownEntry, UnknownSource
-from signal_feeds.settings import FILE, here
+from signal_feeds.settings import DATABASE, FILE, here
 
-COMMANDS: tuple[Command, ...] = (*setting_up.COMMANDS, *sources.COMMANDS, *work.COMMANDS, *why.COMMANDS)
-"""All commands, in the order of `signal --help`."""
+MODULES = (setting_up, sources, work, why, editing, exchange)
+"""Their add_commands(commands) add parsers, each with `run(signal, args)`, which answers the exit code. In the order of
+`signal --help`. What a person did wrong is raised as SignalError, and shown here."""
+OK, FAULT, BAD_USAGE, BUSY, INTERRUPTED = 0, 1, 2, 3, 130
 USAGE = (BadSettings, BadSource, UnknownSource, UnknownEntry, NotAFolder, NotAStore, StoreMissing)
 """What the user can put right by another command line or by the settings."""
 EPILOG = """\
 Exit codes: 0 done, though sources may have failed; 1 a fault, or refused for now; 2 wrong usage or settings;
-3 another worker of this folder is at work.
+3 another worker of this folder is at work. `signal COMMAND --help` tells more.
 """
 
 
@@ -45,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NextdueError as error:
         return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except sqlite3.DatabaseError as error:
-        return _complain(f"{args.folder / 'signal.db'} can't be used: {error}", FAULT)
+        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}", FAULT)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -63,61 +66,61 @@ def _complain(error: object, code: int) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from signal_feeds.app import Signal
-
-    command: Command = args.command
-    if not command.makes and not any((args.folder / name).exists() for name in (FILE, "signal.db")):
-        raise NotAFolder(f"{args.folder} has no {FILE} and no signal.db; make them by: signal init")
-    signal = Signal(args.folder)
+    folder = _folder(args)
+    if not args.makes and not any((folder / name).exists() for name in (FILE, DATABASE)):
+        raise NotAFolder(f"{folder} has no {FILE} and no {DATABASE}; make them by: signal init")
+    signal = Signal(folder)
     try:
-        if not command.makes and not signal.path.exists():
+        if not args.makes and not signal.path.exists():
             signal.install()
-        return command.run(signal, args)
+        code: int = args.run(signal, args)
+        return code
     finally:
         signal.close()
 
 
+def _folder(args: argparse.Namespace) -> Path:
+    return here() if args.folder is None else Path(args.folder).absolute()
+
+
+class _Parser(argparse.ArgumentParser):
+    """No abbreviations: what is one today may mean two things tomorrow."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="signal",
         usage="signal [--folder DIR] COMMAND ...",
         description="Collect feeds politely, publish what you approved.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    parser.add_argument("--folder", metavar="DIR", help="the folder of signal.toml; default: SIGNAL_FOLDER, else this one")
+    parser.add_argument(
+        "--folder", metavar="DIR", help="with signal.toml; default: SIGNAL_FOLDER, else the current one"
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    parser.set_defaults(command=None)
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    for command in COMMANDS:
-        own = commands.add_parser(
-            command.name, prog=f"signal {command.name}", help=command.says, description=_sentence(command.says),
-            allow_abbrev=False,
-        )  # fmt: skip
-        command.fill(own)
-        own.set_defaults(command=command)
-    _refuse_unknown(parser, argv)
+    parser.set_defaults(run=None, makes=False)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", prog="signal", parser_class=_Parser)
+    for module in MODULES:
+        module.add_commands(commands)
+    _refuse_unknown(parser, argv, list(commands.choices))
     args = parser.parse_args(argv)
-    if args.command is None:
+    if args.run is None:
         parser.print_help()
         parser.exit()
-    args.folder = here() if args.folder is None else Path(args.folder).absolute()
     return args
 
 
-def _sentence(says: str) -> str:
-    return f"{says[:1].upper()}{says[1:]}."
-
-
-def _refuse_unknown(parser: argparse.ArgumentParser, argv: list[str]) -> None:
-    """A command that isn't one, and the nearest."""
-    word = next((word for word in argv if not word.startswith("-")), None)
-    names = [command.name for command in COMMANDS]
-    if word is None or word in names or argv[0].startswith("-"):
+def _refuse_unknown(parser: argparse.ArgumentParser, argv: list[str], names: list[str]) -> None:
+    """A first word that is no command, and the nearest."""
+    if not argv or argv[0].startswith("-") or argv[0] in names:
         return
-    close = difflib.get_close_matches(word, names, 1)
-    parser.error(f"there is no command {word!r}" + (f"; did you mean {close[0]}?" if close else ""))
+    close = difflib.get_close_matches(argv[0], names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    parser.error(f"there is no command {argv[0]!r}; {hint}")
 
 
 class _Version(argparse.Action):

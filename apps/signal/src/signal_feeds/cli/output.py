@@ -46,7 +46,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
     cells = [[clean(cell) for cell in row] for row in (head, *rows)]
     widths = [max(cell_len(row[at]) for row in cells) for at in range(len(head))]
-    padded = (
-        (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)) for row in cells
-    )
+    padded = ((cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return ["  ".join(row).rstrip() for row in padded]
+
+
+def pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """A word and what it is, aligned.
+
+    >>> pairs([("state", "waits"), ("due", "now")])
+    ['state  waits', 'due    now']
+    """
+    return table(rows[0], rows[1:])

@@ -1,9 +1,9 @@
 """`signal init`: the files of a folder."""
 
 import argparse
+from typing import Any
 
 from signal_feeds.app import Signal
-from signal_feeds.cli.command import OK, Command
 from signal_feeds.cli.output import say
 from signal_feeds.settings import FILE, TEMPLATE
 from signal_feeds.texts import say as words
@@ -25,7 +25,10 @@ def init(signal: Signal, args: argparse.Namespace) -> int:
     names = [source.id for source in signal.store.sources()]
     say(words(lang, "cli.sources", count=len(names), names=", ".join(names[:10]) + (", ..." if names[10:] else "")))
     say(words(lang, "cli.next"))
-    return OK
+    return 0
 
 
-COMMANDS = (Command("init", "make signal.toml and signal.db in the folder", lambda parser: None, init, makes=True),)
+def add_commands(commands: Any) -> None:
+    """See cli.main.MODULES."""
+    parser = commands.add_parser("init", help="make signal.toml and signal.db in the folder")
+    parser.set_defaults(run=init, makes=True)

@@ -3,18 +3,20 @@
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from nextdue import Handle
 from signal_feeds.app import Signal
-from signal_feeds.cli.command import FAULT, OK, Command
 from signal_feeds.cli.output import complain, say, table
 from signal_feeds.politeness import MOST_FAILURES
-from signal_feeds.reasons import reason_words
 from signal_feeds.store.listing import Listed, listed, listed_one
-from signal_feeds.texts import Language, local, relative
+from signal_feeds.texts import Language, local, reason, relative
 from signal_feeds.texts import say as words
 
+OK, FAULT = 0, 1
+Run = Callable[[Signal, argparse.Namespace], int]
 LONGEST_ATTEMPT_S = 100
 """Its deadline, and that of reading what it brought."""
 
@@ -70,7 +72,7 @@ def state_in_words(one: Listed, lang: Language) -> str:
     elif one.state != "waiting":
         parts.append(words(lang, f"state.{one.state}"))
     if one.source.last_error is not None:
-        parts.append(f"{one.source.last_error}: {reason_words(one.source.last_error, lang)}")
+        parts.append(f"{one.source.last_error}: {reason(lang, one.source.last_error)}")
     return "; ".join(parts)
 
 
@@ -143,36 +145,36 @@ def resume(signal: Signal, args: argparse.Namespace) -> int:
     return OK
 
 
-def _task(signal: Signal, name: str):  # type: ignore[no-untyped-def]  # a Handle
-    return signal.nd.get("collect", name)
+def _task(signal: Signal, name: str) -> Handle[Any]:
+    task = signal.nd.get("collect", name)
+    if task is None:  # removed by `nextdue purge`, say
+        signal.install()
+        task = signal.nd.get("collect", name)
+    assert task is not None
+    return task
 
 
-def _fill_add(parser: argparse.ArgumentParser) -> None:
+def add_commands(commands: Any) -> None:
+    """See cli.main.MODULES."""
+    parser = commands.add_parser("add", help="add a source by its URL")
     parser.add_argument("url", metavar="URL", help="of a feed: RSS, Atom or JSON")
     parser.add_argument("--name", metavar="N", help="what to call it; default: its host")
-
-
-def _fill_list(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=add)
+    parser = commands.add_parser("list", help="the sources, the next one first")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--due", action="store_true", help="only those that are due")
     which.add_argument("--failing", action="store_true", help="only those whose last attempt failed")
     parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def fill_name(parser: argparse.ArgumentParser) -> None:
-    """The argument of a command on one source."""
-    parser.add_argument("name", metavar="NAME", help="of a source, as `signal list` shows it")
-
-
-def _fill_refresh(parser: argparse.ArgumentParser) -> None:
-    fill_name(parser)
+    parser.set_defaults(run=list_)
+    parser = _named(commands, "refresh", "ask for a request out of turn", refresh)
     parser.add_argument("--by", metavar="WHO", required=True, help="who asks for it; kept in the history")
+    _named(commands, "pause", "ask a source no more", pause)
+    _named(commands, "resume", "ask a paused source again", resume)
 
 
-COMMANDS = (
-    Command("add", "add a source by its URL", _fill_add, add),
-    Command("list", "list the sources, the next one first", _fill_list, list_),
-    Command("refresh", "ask for a request out of turn", _fill_refresh, refresh),
-    Command("pause", "ask a source no more", fill_name, pause),
-    Command("resume", "ask a paused source again", fill_name, resume),
-)
+def _named(commands: Any, name: str, says: str, run: Run) -> argparse.ArgumentParser:
+    """A command on one source."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=says)
+    parser.add_argument("name", metavar="NAME", help="of a source, as signal list shows it")
+    parser.set_defaults(run=run)
+    return parser
