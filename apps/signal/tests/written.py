@@ -41,7 +41,14 @@ class Database:
 
     def source(self, id: str = "news", url: str | None = None, title: str | None = "The News") -> int:
         url = url or f"https://{id}.example/feed"
-        values = {"id": id, "url": url, "address": address_of(url), "kind": "http", "origin": "added", "now": self.later()}
+        values = {
+            "id": id,
+            "url": url,
+            "address": address_of(url),
+            "kind": "http",
+            "origin": "added",
+            "now": self.later(),
+        }
         number = self.tx.execute(SQL["add_source"], values).lastrowid
         assert number is not None
         self.tx.execute(
