@@ -9,7 +9,7 @@ from signal_feeds.records import Verdict
 from signal_feeds.store import SQL, Tx
 
 MOST_TERMS = 32
-"""The words after that are left out: FTS5 bounds the depth of a question."""
+"""The words after that are left out: nobody means them, and each costs time."""
 PAGE = 20
 YE, YO = "\u0435", "\u0451"
 LONGEST_WORD = 40

@@ -202,6 +202,13 @@ def test_names_come_from_titles_and_hosts() -> None:
     assert {source.title for source in sources(db)} >= {"The Old New Thing!", "Хабр / Все статьи", None}
 
 
+def test_a_name_that_signal_wrote_is_kept_where_it_is_free() -> None:
+    db = Database()
+    named = '<outline text="Title" signal:name="{}" xmlUrl="https://{}.example/"/>'
+    done = bring(db, named.format("mine", "a"), named.format("mine", "b"), named.format("../x y\u202e", "c"))
+    assert done.added == ("mine", "mine-2", "x-y")
+
+
 def test_ten_thousand_of_one_host_take_seconds() -> None:
     db = Database()
     begun = time.monotonic()

@@ -84,6 +84,16 @@ def test_what_came_back_approved_is_what_is_kept(db: Database) -> None:
     assert shown(db, keep=True) == ["One."]
 
 
+def test_a_clock_that_was_set_back_publishes_nothing_twice(db: Database) -> None:
+    news = db.source()
+    entry = db.says(news, "a", text="One.")
+    decide(db, entry)
+    db.now -= 60_000
+    db.says(news, "a", text="Two.")
+    decide(db, entry)
+    assert shown(db, keep=True) == ["Two."]
+
+
 def test_what_came_back_is_newer_than_what_it_replaces(db: Database) -> None:
     news = db.source()
     entry = db.says(news, "a", text="One.")
@@ -209,7 +219,7 @@ def test_an_empty_feed_is_a_feed(db: Database, form) -> None:
 
 def test_the_entry_s_id_is_its_own_and_not_the_database_s() -> None:
     one, other = Database(), Database()
-    other.source("elsewhere")
+    other.says(other.source("elsewhere"), "guid:1")
     for db in (one, other):
         decide(db, db.says(db.source(), "guid:1"))
     assert feed_of(one).entries[0].id == feed_of(other).entries[0].id

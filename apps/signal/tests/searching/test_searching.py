@@ -96,6 +96,10 @@ def test_a_huge_question_is_answered(db: Database) -> None:
     assert found(db, '"' + "еж " * 50_000) == []
 
 
+def test_only_so_many_words_are_asked_for() -> None:
+    assert query_of("cake " * 100).count("cake") == 32
+
+
 def test_a_snippet_shows_where(db: Database) -> None:
     (hit,) = search(db.tx, "лесу")
     assert "".join(bit.text for bit in hit.snippet) == ENTRIES["tree"][1]

@@ -208,7 +208,7 @@ SELECT coalesce(min(added), 0) FROM source
 SELECT id FROM source
 
 -- :name entitle
-UPDATE source SET title = :title WHERE number = :number AND title IS NULL
+UPDATE source SET title = :title WHERE number = :number
 
 -- search
 
