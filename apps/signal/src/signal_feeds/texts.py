@@ -326,14 +326,17 @@ def span(lang: Language, ms: int) -> str:
 
 
 def relative(lang: Language, ms: int, now_ms: int) -> str:
-    """How far an instant is from now.
+    """How far an instant is from now, without seconds from a minute on.
 
-    >>> relative("en", 720_000, 0), relative("ru", 0, 60_000), relative("ru", 0, 0)
-    ('in 12 min', '1 мин назад', 'сейчас')
+    >>> relative("en", 720_999, 0), relative("ru", 0, 59_000), relative("ru", 0, 0)
+    ('in 12 min', '59 с назад', 'сейчас')
     """
-    if abs(ms - now_ms) < 500:
+    gap = abs(ms - now_ms)
+    if gap < 500:
         return say(lang, "time.now")
-    return say(lang, "time.in" if ms > now_ms else "time.ago", span=span(lang, abs(ms - now_ms)))
+    if gap >= 59_500:
+        gap = (gap + 30_000) // 60_000 * 60_000
+    return say(lang, "time.in" if ms > now_ms else "time.ago", span=span(lang, gap))
 
 
 def local(ms: int) -> str:
