@@ -11,6 +11,7 @@ SignalError
 ├── Unreadable       a file that isn't what it should be
 ├── Unwritable       a file or folder that can't be written
 ├── NotYet           asked for sooner than is polite
+├── CannotServe      a host or port on which nobody can listen
 └── NotAFolder       there is no signal.db here, or none can be made
 """
 
@@ -71,6 +72,10 @@ class NotYet(SignalError):
         when = datetime.fromtimestamp(at / 1000).astimezone()
         super().__init__(f"{source} may be asked again at {when:%Y-%m-%d %H:%M:%S %Z}, not sooner")
         self.source, self.at = source, at
+
+
+class CannotServe(SignalError):
+    """A host or port on which nobody can listen."""
 
 
 class NotAFolder(SignalError):

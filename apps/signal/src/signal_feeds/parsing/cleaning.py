@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import nh3
 
+from signal_feeds.parsing.encoding import without_controls
 from signal_feeds.urls import canonical_link
 
 
@@ -52,11 +53,16 @@ _PLAIN_TAGS = _names("p div blockquote ul ol li pre h1 h2 h3 h4 h5 h6 dl dt dd b
 _ENDED_BY_NEXT = _names("p li dt dd a")
 _URL = re.compile(r"""\s(?:href|src)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
 
-_TAG = re.compile(r"""<(/?)([a-z][a-z0-9]*)[^>"]*(?:"[^"]*"[^>"]*)*>""")
-_INLINE = _names(
-    "a abbr b bdi bdo cite code del dfn em i img ins kbd mark q rp rt ruby s samp small span strike strong sub sup "
-    "time tt u var wbr"
+# Tags as nh3 writes them: lower case, values in double quotes.
+_REST = r"""(?=[\s>])[^>"]*(?:"[^"]*"[^>"]*)*>"""
+_INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|bdi|bdo|cite|code|del|dfn|em|i|img|ins|kbd|mark|q|rp|rt|ruby|s|samp|small|span|strike|strong|sub"
+    rf"|sup|time|tt|u|var|wbr){_REST}"
 )
+_CELL_TAG = re.compile(rf"</?t[dh]{_REST}")
+_BLOCK_TAG = re.compile(rf"</?[a-z][a-z0-9]*{_REST}")
+# The references that nh3 writes; a no-break space is visible as a space.
+_REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&nbsp;", " "), ("&amp;", "&"))
 
 
 def clean(source: str, base: str) -> str:
@@ -67,7 +73,7 @@ def clean(source: str, base: str) -> str:
     """
     if source.count("<") > _LIGHT and _is_heavy(source):
         source = _rebuilt(source)
-    return _cleaner(base).clean(source)
+    return without_controls(_cleaner(base).clean(source))
 
 
 def text_of(cleaned: str) -> str:
@@ -76,9 +82,12 @@ def text_of(cleaned: str) -> str:
     >>> text_of("<p>a <b>b</b>c<br>d</p>  <ul><li>1 &lt; 2</li></ul>")
     'a bc\\nd\\n1 < 2'
     """
-    text = _TAG.sub(_gap, cleaned) if "<" in cleaned else cleaned
+    text = cleaned
+    if "<" in text:
+        text = _BLOCK_TAG.sub("\n", _CELL_TAG.sub(" ", _INLINE_TAG.sub("", text)))
     if "&" in text:
-        text = html.unescape(text)
+        for reference, character in _REFERENCES:
+            text = text.replace(reference, character)
     return "\n".join(line for part in text.split("\n") if (line := " ".join(part.split())))
 
 
@@ -93,13 +102,6 @@ def html_of(text: str) -> str:
     """Plain text as HTML: paragraphs and ends of lines."""
     parts = re.split(r"\n[ \t\r]*\n\s*", text.replace("\r\n", "\n").strip())
     return "".join(f"<p>{html.escape(part, quote=False).replace(chr(10), '<br>')}</p>" for part in parts if part)
-
-
-def _gap(tag: re.Match[str]) -> str:
-    name = tag.group(2)
-    if name in _INLINE:
-        return ""
-    return " " if name in ("td", "th") else "\n"
 
 
 @lru_cache(maxsize=64)

@@ -30,7 +30,7 @@ class Document(NamedTuple):
 
     text: str
     around: str
-    """What is not in the entries: there the hints are."""
+    """What is not in the entries, as far as there are skipHours or skipDays to be found."""
     cut: int
     """How many entries were left out."""
 
@@ -97,6 +97,8 @@ def _doctype(entities: dict[str, str]) -> str:
 
 def _cut(text: str, most: int) -> tuple[str, str, int]:
     """The text with its first `most` entries, what stands around all entries, how many were left out."""
+    if text.count("<") <= most and "<skip" not in text:
+        return text, "", 0  # nothing to be found: no need to look
     begin = over = end = None
     count = at = 0
     while (mark := _MARK.search(text, at)) is not None:

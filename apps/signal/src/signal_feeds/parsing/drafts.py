@@ -71,7 +71,7 @@ def same_scheme(url: str) -> str:
 
 
 def _item(draft: Draft, now_ms: int) -> Item:
-    html = clean(without_controls(draft.html), draft.base)
+    html = clean(draft.html, draft.base)
     text = text_of(html)
     title = cut(line(draft.title), LONGEST_TITLE)
     return Item(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import feedparser
+import feedparser.api
 
 from signal_feeds.parsing.cleaning import html_of, plain
 from signal_feeds.parsing.documents import Document
@@ -20,6 +21,9 @@ from signal_feeds.urls import canonical_link, joined
 # are no URLs stay as they are.
 _HEADERS = {"content-type": "application/xml; charset=utf-8"}
 _HTML = ("text/html", "application/xhtml+xml")
+
+
+feedparser.api.PREFERRED_XML_PARSERS[:] = ["signal_feeds.parsing.sax"]
 
 
 class Feed:

@@ -15,14 +15,14 @@ from signal_feeds.records import Hints, Source
 VERSION = 1
 
 
-def _statements() -> dict[str, str]:
-    """The page of statements, by the names that its comments give."""
-    page = files(__name__).joinpath("statements.sql").read_text("utf-8")
+def _statements(name: str) -> dict[str, str]:
+    """A page of statements, by the names that its comments give."""
+    page = files(__name__).joinpath(name).read_text("utf-8")
     parts = (part.partition("\n") for part in page.split("-- :name ")[1:])
     return {name.strip(): body.split("\n-- ")[0].strip() for name, _, body in parts}
 
 
-SQL = _statements()
+SQL = _statements("statements.sql") | _statements("pages.sql")
 
 
 class Tx(Protocol):

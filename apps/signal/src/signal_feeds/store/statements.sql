@@ -212,9 +212,10 @@ UPDATE source SET title = :title WHERE number = :number AND title IS NULL
 
 -- search
 
+-- By nothing but the rank, so that FTS5 sorts and snippets are made of what is shown alone.
 -- :name search
 SELECT e.id, s.id, s.number, s.title, r.title, r.link, coalesce(r.published, e.first_seen),
   (SELECT d.verdict FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint),
   highlight(words, 0, char(2), char(3)), snippet(words, 1, char(2), char(3), '…', 24)
 FROM words JOIN entry e ON e.id = words.rowid JOIN revision r ON r.id = e.revision JOIN source s ON s.number = e.source
-WHERE words MATCH :query ORDER BY words.rank, e.id DESC LIMIT :limit
+WHERE words MATCH :query ORDER BY words.rank LIMIT :limit
