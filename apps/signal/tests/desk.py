@@ -34,9 +34,9 @@ class Desk:
         self.db = Database(folder / "signal.db")
         self.news = self.db.source()
 
-    def __call__(self, *words: str) -> Said:
+    def __call__(self, *words: str, folder: bool = True) -> Said:
         self.capfd.readouterr()
-        code = main(["--folder", str(self.folder), *words])
+        code = main(["--folder", str(self.folder), *words] if folder else words)
         return Said(code, *self.capfd.readouterr())
 
     def decisions(self) -> list[tuple[int, str]]:

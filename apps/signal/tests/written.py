@@ -10,6 +10,7 @@ from signal_feeds import store
 from signal_feeds.records import Item
 from signal_feeds.store import SQL
 from signal_feeds.store.attempts import save_items
+from signal_feeds.urls import address_of
 
 START = 1_790_000_000_000
 """UTC ms; each writing is a second later than the one before."""
@@ -40,7 +41,14 @@ class Database:
 
     def source(self, id: str = "news", url: str | None = None, title: str | None = "The News") -> int:
         url = url or f"https://{id}.example/feed"
-        values = {"id": id, "url": url, "address": url, "kind": "http", "origin": "added", "now": self.later()}
+        values = {
+            "id": id,
+            "url": url,
+            "address": address_of(url),
+            "kind": "http",
+            "origin": "added",
+            "now": self.later(),
+        }
         number = self.tx.execute(SQL["add_source"], values).lastrowid
         assert number is not None
         self.tx.execute(

@@ -1,12 +1,13 @@
 """The editor's commands, as they are typed."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from apps.signal.tests.desk import Desk
-from signal_feeds.app import Signal
 
 
 @pytest.fixture
@@ -39,7 +40,10 @@ def test_the_command_names_the_folder_only_where_it_must(desk: Desk, monkeypatch
     desk.db.says(desk.news, "a")
     assert typed(desk("queue").out)[:2] == ["--folder", str(desk.folder)]
     monkeypatch.setenv("SIGNAL_FOLDER", str(desk.folder))
-    assert typed(desk("queue").out)[0] == "approve"
+    queue = desk("queue", folder=False)
+    assert typed(queue.out)[0] == "approve"
+    assert desk(*typed(queue.out), folder=False).code == 0
+    assert desk.decisions() == [(1, "approved")]
 
 
 def test_the_queue_of_changes(desk: Desk) -> None:
@@ -117,7 +121,7 @@ def test_show_tells_all_of_an_entry(desk: Desk) -> None:
     revisions = [line for line in shown.splitlines() if line[:2] in ("* ", "  ")]
     assert [("rejected" in line, line[0]) for line in revisions] == [(True, " "), (False, "*")]
     diff = desk("show", "1", "--diff").out
-    assert "[-First-]{+Second+}.{+\nParagraph.+}" in diff
+    assert "[-First-]{+Second.\nParagraph+}." in diff
 
 
 def test_show_diff_of_a_first_text(desk: Desk) -> None:
@@ -147,7 +151,9 @@ def test_an_entry_that_is_not_there(desk: Desk, command: str, number: str, code:
 
 def test_texts_of_others_do_not_steer_the_terminal(desk: Desk) -> None:
     hostile = "a\x1b]0;owned\x07\x1b[31m\u202e\x9b\rb"
-    desk.db.says(desk.news, "k\x1b[1m", title=hostile, text=f"cake {hostile}", author=hostile, link="https://a.example/\x1b")
+    desk.db.says(
+        desk.news, "k\x1b[1m", title=hostile, text=f"cake {hostile}", author=hostile, link="https://a.example/\x1b"
+    )
     outputs = [desk(*words).out for words in (("queue",), ("show", "1"), ("search", "cake"), ("reject", "1"))]
     desk.db.says(desk.news, "k\x1b[1m", title="b", text=f"{hostile} tea", author=hostile)
     outputs += [desk("show", "1", "--diff").out]
@@ -198,15 +204,24 @@ def test_colours_on_a_terminal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     assert "[-" not in diff
 
 
+WORKER = "import sys; from signal_feeds.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
 def test_decisions_are_made_beside_a_worker(desk: Desk) -> None:
     """One owner: approve, reject, publish and search work beside it."""
-    desk.db.says(desk.news, "a")
-    worker = Signal(desk.folder)
-    service = worker.worker()
-    try:
-        assert desk(*typed(desk("queue").out)).code == 0
-        assert desk("search", "text").code == 0
-        assert desk("publish", str(desk.folder / "out")).code == 0
-    finally:
-        service.stop()
-        worker.close()
+    argv = [sys.executable, "-c", WORKER, "--folder", str(desk.folder), "worker"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline()  # said when it has the lock
+            desk.db.says(desk.news, "a", text="cake")
+            (mine,) = (line for line in desk("queue").lines if line.endswith("  A title"))
+            assert desk(*typed(desk("show", mine.split()[0]).out)).code == 0
+            assert desk("reject", mine.split()[0]).code == 0
+            assert desk("search", "cake").code == 0
+            assert desk("publish", str(desk.folder / "out")).code == 0
+            assert worker.poll() is None
+        finally:
+            worker.terminate()
+        worker.stdout.read()
+    assert worker.returncode == 0

@@ -34,9 +34,7 @@ def test_good_ones_come_in_and_the_rest_is_listed(desk: Desk) -> None:
     said = desk("import", wrote(desk, LIST + TAIL))
     assert (said.code, said.err) == (0, "")
     assert said.lines[:2] == ["2 sources added; the first requests are spread over 30 minutes.", "2 left out:"]
-    assert said.lines[2] == (
-        "  line 4  Alpha again: http://a.example/feed/ is there already: it is the source 'alpha'"
-    )
+    assert said.lines[2] == ("  line 4  Alpha again: http://a.example/feed/ is there already: it is the source 'alpha'")
     assert said.lines[3].startswith("  line 5  Broken: 'nope' isn't a whole URL")
     assert names(desk) == ["alpha", "beta"]
 
@@ -48,7 +46,9 @@ def test_what_comes_before_a_break_comes_in(desk: Desk) -> None:
     assert names(desk) == ["alpha", "beta"]
 
 
-@pytest.mark.parametrize("text", ["", "<html/>", "<opml><body/></opml>", "\x7fELF"], ids=["empty", "html", "none", "binary"])
+@pytest.mark.parametrize(
+    "text", ["", "<html/>", "<opml><body/></opml>", "\x7fELF"], ids=["empty", "html", "none", "binary"]
+)
 def test_a_file_without_feeds_is_a_fault(desk: Desk, text: str) -> None:
     said = desk("import", wrote(desk, text))
     assert (said.code, said.out) == (1, "No new source.\n")

@@ -2,10 +2,10 @@
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from signal_feeds.cli.output import clean, say
+from signal_feeds.cli.output import clean
 from signal_feeds.editing import Part
 from signal_feeds.searching import Bit
 from signal_feeds.texts import Language
@@ -37,14 +37,6 @@ def line(text: str) -> str:
 def lines(text: str) -> str:
     """The same with its line ends and blanks."""
     return _CLEANED.sub(lambda found: clean(found[0]), _BLANKS.sub(" ", text.replace("\r\n", "\n")))
-
-
-def fields(pairs: Iterable[tuple[str, str]]) -> None:
-    """Labelled values, one a line; those without a value are left out."""
-    known = [(label, value) for label, value in pairs if value]
-    width = max((len(label) for label, _ in known), default=0)
-    for label, value in known:
-        say(f"{label.ljust(width)}  {value}")
 
 
 def paragraph(text: str) -> None:

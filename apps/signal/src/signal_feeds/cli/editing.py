@@ -2,19 +2,19 @@
 
 import argparse
 from shlex import quote
+from typing import Any
 
 from signal_feeds import editing, searching
 from signal_feeds.app import Signal
 from signal_feeds.cli import drawing
-from signal_feeds.cli.command import FAULT, OK, Command
 from signal_feeds.cli.drawing import line
-from signal_feeds.cli.output import complain, say
+from signal_feeds.cli.output import complain, pairs, say
 from signal_feeds.editing import SHORT, Diff, Entry
 from signal_feeds.errors import BadFingerprint, Changed
-from signal_feeds.settings import here
 from signal_feeds.texts import Language, local
 from signal_feeds.texts import say as words
 
+OK, FAULT = 0, 1
 ECHOED = 100
 """So many characters of what was searched for are said again."""
 LARGEST = 2**63 - 1
@@ -126,18 +126,17 @@ def _about(entry: Entry, lang: Language) -> None:
     current = entry.current
     source = entry.source if entry.source_title is None else f"{entry.source_title} ({entry.source})"
     say(f"{entry.id}  {_title(current.title, lang)}")
-    drawing.fields(
-        (words(lang, f"entry.{name}"), value)
-        for name, value in (
-            ("source", line(source)),
-            ("link", line(current.link or "")),
-            ("author", line(current.author)),
-            ("published", "" if current.published is None else local(current.published)),
-            ("seen", local(entry.first_seen)),
-            ("key", line(entry.key)),
-            ("state", _verdict(current, lang)),
-        )
+    about = (
+        ("source", line(source)),
+        ("link", line(current.link or "")),
+        ("author", line(current.author)),
+        ("published", "" if current.published is None else local(current.published)),
+        ("seen", local(entry.first_seen)),
+        ("key", line(entry.key)),
+        ("state", _verdict(current, lang)),
     )
+    for row in pairs([(words(lang, f"entry.{name}"), value) for name, value in about if value]):
+        say(row)
 
 
 def _diff(diff: Diff, lang: Language) -> None:
@@ -160,7 +159,7 @@ def _title(title: str, lang: Language) -> str:
 
 def _command(args: argparse.Namespace, verb: str, entry: int, fingerprint: str) -> str:
     """What to type to decide on exactly this text, in this folder."""
-    folder = "" if args.folder == here() else f"--folder {quote(str(args.folder))} "
+    folder = "" if args.folder is None else f"--folder {quote(args.folder)} "
     return f"signal {folder}{verb} {entry} --fingerprint {fingerprint[:SHORT]}"
 
 
@@ -176,33 +175,28 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _fill_queue(parser: argparse.ArgumentParser) -> None:
+def add_commands(commands: Any) -> None:
+    """See cli.main.MODULES."""
+    parser = commands.add_parser("queue", help="the entries that wait for a decision")
     parser.add_argument("--changed", action="store_true", help="only those that changed after a decision")
     parser.add_argument("--limit", type=_count, default=editing.PAGE, metavar="N", help="show so many (%(default)s)")
-
-
-def _fill_show(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=queue)
+    parser = commands.add_parser("show", help="an entry, its revisions and the decisions on them")
     parser.add_argument("id", type=_number, metavar="ID")
     parser.add_argument("--diff", action="store_true", help="what has changed since the last decision")
-
-
-def _fill_decision(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", type=_number, metavar="ID")
-    what = f"of the text that you read: {SHORT} digits or more; `signal show ID` prints them"
-    parser.add_argument("--fingerprint", metavar="HEX12", help=what)
-
-
-def _fill_search(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=show)
+    for name, run, says in (
+        ("approve", approve, "publish this text of an entry"),
+        ("reject", reject, "don't publish this text of an entry"),
+    ):
+        parser = commands.add_parser(name, help=says)
+        parser.add_argument("id", type=_number, metavar="ID")
+        what = f"of the text that you read: {SHORT} digits or more, as signal show ID prints them"
+        parser.add_argument("--fingerprint", metavar="HEX12", help=what)
+        parser.set_defaults(run=run)
+    parser = commands.add_parser("search", help="entries with these words")
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help='a word, the beginning of one and *, or "some in order"'
     )
     parser.add_argument("--limit", type=_count, default=searching.PAGE, metavar="N", help="show so many (%(default)s)")
-
-
-COMMANDS = (
-    Command("queue", "list the entries that wait for a decision", _fill_queue, queue),
-    Command("show", "show an entry, its revisions and the decisions on them", _fill_show, show),
-    Command("approve", "publish this text of an entry", _fill_decision, approve),
-    Command("reject", "don't publish this text of an entry", _fill_decision, reject),
-    Command("search", "find entries by their words", _fill_search, search),
-)
+    parser.set_defaults(run=search)

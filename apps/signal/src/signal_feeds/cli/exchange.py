@@ -3,13 +3,15 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from signal_feeds.app import Signal
-from signal_feeds.cli.command import FAULT, OK, Command
 from signal_feeds.cli.drawing import line
 from signal_feeds.cli.output import complain, say
 from signal_feeds.errors import Unreadable, Unwritable
 from signal_feeds.texts import say as words
+
+OK, FAULT = 0, 1
 
 
 def publish(signal: Signal, args: argparse.Namespace) -> int:
@@ -76,22 +78,16 @@ def _read(path: str, most: int) -> bytes:
         raise Unreadable(f"{path} can't be read ({error.strerror})") from None
 
 
-def _fill_publish(parser: argparse.ArgumentParser) -> None:
+def add_commands(commands: Any) -> None:
+    """See cli.main.MODULES."""
+    parser = commands.add_parser("publish", help="write what is approved as a feed and a page")
     parser.add_argument("out", type=Path, metavar="OUT", help="a folder, made if only it is missing")
     parser.add_argument("--url", help="where these files will be found on the web, for a feed's links to itself")
     parser.add_argument("--title", default="Signal", help="of the feed (%(default)s)")
-
-
-def _fill_import(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=publish)
+    parser = commands.add_parser("import", help="add the sources of an OPML file")
     parser.add_argument("file", metavar="FILE.opml")
-
-
-def _fill_export(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=import_)
+    parser = commands.add_parser("export", help="write the sources to an OPML file")
     parser.add_argument("file", metavar="FILE.opml", help="- is the standard output")
-
-
-COMMANDS = (
-    Command("publish", "write what is approved as a feed and a page", _fill_publish, publish),
-    Command("import", "add the sources of an OPML file", _fill_import, import_),
-    Command("export", "write the sources to an OPML file", _fill_export, export),
-)
+    parser.set_defaults(run=export)

@@ -13,14 +13,27 @@ from nextdue import NextdueError, NotAStore, OwnerBusy, StoreMissing
 from signal_feeds.app import Signal
 from signal_feeds.cli import editing, exchange, setting_up, sources, why, work
 from signal_feeds.cli.output import complain, nobody_listens
-from signal_feeds.errors import BadSettings, BadSource, NotAFolder, SignalError, UnknownEntry, UnknownSource
+from signal_feeds.errors import (
+    BadFingerprint,
+    BadSettings,
+    BadSource,
+    NotAFolder,
+    NothingAsked,
+    SignalError,
+    UnknownEntry,
+    UnknownSource,
+    Unreadable,
+)
 from signal_feeds.settings import DATABASE, FILE, here
 
 MODULES = (setting_up, sources, work, why, editing, exchange)
 """Their add_commands(commands) add parsers, each with `run(signal, args)`, which answers the exit code. In the order of
 `signal --help`. What a person did wrong is raised as SignalError, and shown here."""
 OK, FAULT, BAD_USAGE, BUSY, INTERRUPTED = 0, 1, 2, 3, 130
-USAGE = (BadSettings, BadSource, UnknownSource, UnknownEntry, NotAFolder, NotAStore, StoreMissing)
+USAGE = (
+    BadSettings, BadSource, UnknownSource, UnknownEntry, BadFingerprint, NothingAsked, Unreadable, NotAFolder,
+    NotAStore, StoreMissing,
+)  # fmt: skip
 """What the user can put right by another command line or by the settings."""
 EPILOG = """\
 Exit codes: 0 done, though sources may have failed; 1 a fault, or refused for now; 2 wrong usage or settings;
