@@ -50,6 +50,7 @@ from nextdue.executors.context import Context
 from nextdue.executors.steps import Resting
 from nextdue.handle import Handle
 from nextdue.records import InDoubt, RunView, TaskView
+from nextdue.service import Service
 from nextdue.sqlite.pauses import Pause
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import Cancelled, GiveUp, Retry, RetryAfter, Snooze
@@ -86,6 +87,7 @@ __all__ = [
     "RetryAfter",
     "RunView",
     "SchemaTooNew",
+    "Service",
     "Snooze",
     "StoreBusy",
     "StoreError",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Concatenate, overload
 
 from nextdue.aio import in_thread
@@ -21,11 +22,11 @@ from nextdue.handle import Handle
 from nextdue.records import State
 from nextdue.schedules import Schedules
 from nextdue.scheduling import Scheduling
-from nextdue.service import Service, warn_of_late
+from nextdue.service import Service, checked_queues, warn_of_late
 from nextdue.sqlite import care
 from nextdue.sqlite.caller import Caller
 from nextdue.sqlite.care import Chosen
-from nextdue.sqlite.files import absolute
+from nextdue.sqlite.files import absolute, beside
 from nextdue.sqlite.store import KEEP_ROWS, SqliteStore
 from nextdue.sqlite.tx import Transaction
 from nextdue.task import (
@@ -35,6 +36,7 @@ from nextdue.task import (
     checked_name,
     keep_ms,
     rate_ms,
+    rates_ms,
     refuse_unknown,
 )
 from nextdue.tx import awaited
@@ -42,6 +44,8 @@ from nextdue.upkeep import Upkeep
 from nextdue.worker import Hook
 
 STATES = ("waiting", "running", "done", "dead", "cancelled", "held")
+TAKEN = ("-wal", "-shm", "-journal", "-wake", "-workers")
+"""What the files beside a database are called that can't be a lock."""
 EVENT_KEPT = timedelta(days=7)
 ALL = (1 << 63) - 1
 """The limit of find() that is none."""
@@ -51,7 +55,9 @@ class Nextdue(Upkeep, Scheduling):
     """An application: its tasks and the file in which they are kept.
 
     `path` is made absolute here; the file is created at the first use. `keep_runs` and `keep_runs_for` bound the
-    run history by lines and by age (0 lines: none is kept).
+    run history by lines and by age (0 lines: none is kept). `exclusive`: at most one worker of this application at a
+    time; it takes the lock of this file (True: one beside the database) before it touches the database. `queues`: those
+    that its workers serve unless they are told otherwise.
 
     >>> import pathlib, tempfile
     >>> nd = Nextdue(pathlib.Path(tempfile.mkdtemp()) / "shop.db")
@@ -69,6 +75,8 @@ class Nextdue(Upkeep, Scheduling):
         *,
         keep_runs: int = KEEP_ROWS,
         keep_runs_for: Duration = timedelta(days=30),
+        exclusive: bool | str | os.PathLike[str] = False,
+        queues: Sequence[str] | None = None,
     ) -> None:
         text: Any = os.fspath(path)
         if not isinstance(text, str) or text == "" or text.startswith((":memory:", "file:")) or "\x00" in text:
@@ -84,12 +92,25 @@ class Nextdue(Upkeep, Scheduling):
         self.tasks: dict[str, Task[..., Any, Any]] = {}
         self._definitions: dict[str, Definition] = {}
         self._keep_rows, self._keep_ms = keep_runs, duration_ms(keep_runs_for, "keep_runs_for")
+        self._lock = self._lock_file(exclusive)
+        self.queues = checked_queues(queues)
         self.caller = Caller(self.path, self.open_store)
         self.caller.declared = self._definitions
         self.desk = Desk(self.path, self.open_store)
         self.schedules = Schedules(lambda: self.caller)
         self._service: Service | None = None
         declared.remember(self)
+
+    def _lock_file(self, exclusive: Any) -> Path | None:
+        if isinstance(exclusive, bool):
+            return beside(self.path, "-owner") if exclusive else None
+        text: Any = os.fspath(exclusive) if isinstance(exclusive, str | os.PathLike) else None
+        if not isinstance(text, str) or text == "" or "\x00" in text:
+            raise BadDefinition(f"exclusive is the path of a lock file, or True, not {exclusive!r}")
+        path = absolute(text)
+        if path in (self.path, *(beside(self.path, suffix) for suffix in TAKEN)):
+            raise BadDefinition(f"exclusive: {path} is one of the database's own files; name another one")
+        return path
 
     def __repr__(self) -> str:
         return f"<Nextdue {self.path}>"
@@ -130,6 +151,7 @@ class Nextdue(Upkeep, Scheduling):
         keep_result: bool | Duration = False,
         limit: int | None = None,
         rate: str | None = None,
+        rates: Mapping[str, str | None] | None = None,
         aliases: Sequence[str] = (),
         run_in: RunIn | None = None,
     ) -> "Declaring": ...
@@ -141,8 +163,8 @@ class Nextdue(Upkeep, Scheduling):
         a living worker renews it. time_limit (s): after so long the attempt is given up and counts as failed.
         keep_result: keep the returned value, for a day (True) or so long. limit: how many of it, or of each group
         given to using(), run at once in all workers. rate: how often it, or each group, is started at most: "10/m" is
-        one start every 6 s. aliases: former names. run_in: "thread" (default), "process", or "loop", where coroutines
-        run, and only they.
+        one start every 6 s. rates: that of single groups in its place, None for none. aliases: former names. run_in:
+        "thread" (default), "process", or "loop", where coroutines run, and only they.
 
         Raises BadDefinition, at once, for anything that can't work.
         """
@@ -164,6 +186,7 @@ class Nextdue(Upkeep, Scheduling):
         keep_result: Any = False,
         limit: Any = None,
         rate: Any = None,
+        rates: Any = None,
         aliases: Any = (),
         run_in: Any = None,
         on_demand: Duration | None = None,
@@ -181,6 +204,7 @@ class Nextdue(Upkeep, Scheduling):
             keep_result_ms=keep_ms(keep_result),
             limit=limit,
             rate_ms=None if rate is None else rate_ms(rate),
+            rates_ms={} if rates is None else rates_ms(rates),
             aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
             run_in=functions.run_in_of(fn, run_in),
             period_ms=None if on_demand is None else duration_ms(on_demand, "the period of a run on demand"),
@@ -307,12 +331,17 @@ class Nextdue(Upkeep, Scheduling):
         How many tasks at a time: concurrency in threads, loop as coroutines, processes (None: one for each CPU) in
         processes of their own, each replaced after tasks_per_process. queues: only these (one as a text will do).
         grace (s): what running tasks get at a stop. spread (s): what is overdue by over a minute at the start, after a
-        downtime, starts spread over so long, the most overdue first.
+        downtime, starts spread over so long, the most overdue first. exclusive: refuse to work beside another such
+        worker, as Nextdue(exclusive=True) does for all of them.
         """
+        if type(exclusive) is not bool:
+            raise BadDefinition(f"exclusive is True or False here, not {exclusive!r}; Nextdue(exclusive=) takes a file")
+        lock = self._lock or (beside(self.path, "-owner") if exclusive else None)
         return Service(
             self.path, self.open_store, self._definitions, concurrency=concurrency, loop=loop, processes=processes,
-            tasks_per_process=tasks_per_process, queues=queues, grace=grace, once=once, exclusive=exclusive,
-            spread=spread, hook=hook, desk=self.desk, schedules=self.schedules.declared,
+            tasks_per_process=tasks_per_process, grace=grace, once=once, exclusive=lock,
+            queues=self.queues if queues is None else queues, spread=spread, hook=hook, desk=self.desk,
+            schedules=self.schedules.declared,
         )  # fmt: skip
 
     def run(self, concurrency: int = 8, **options: Any) -> None:

@@ -125,7 +125,7 @@ class Task(Generic[P, C, R]):
             raise BadDefinition(f"task {self.name}: remember and on_conflict are about a key; give key=...")
         if latest is not None and on_conflict != "extend":
             raise BadDefinition(f'task {self.name}: latest bounds on_conflict="extend"; give both')
-        if group is not None and self.options.limit is None and self.options.rate_ms is None:
+        if group is not None and not self.options.grouped:
             raise BadDefinition(f"task {self.name}: a group is counted by a limit or a rate; give @nd.task(limit=...)")
         put = Put(
             name=self.name,
@@ -166,7 +166,7 @@ class Task(Generic[P, C, R]):
     def _group(self, group: str | None) -> str | None:
         if group is not None:
             return checked_name(group, "a group")
-        return "" if self.options.limit is not None or self.options.rate_ms is not None else None
+        return "" if self.options.grouped else None
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""

@@ -235,7 +235,7 @@ class Desk:
         """The user's rows and the completion of the claim in one commit: a context manager, also for `async with`.
 
         `tell` hears what becomes of it: "open"; then "settled" (committed), "pending" (it is now the user's to
-        commit), or None (rolled back).
+        commit; "settled" follows if it is a transaction of ours), or None (rolled back).
         """
 
         def end(store: SqliteStore) -> Finish:
@@ -259,16 +259,23 @@ class Desk:
     def guest_check(self, claim: Claim, tx: object) -> None:
         """Before the block of a finish() in the user's transaction."""
         with self._guest(tx) as (one, _):
-            if claim.id and not verbs.lock(one, claim):
+            holds = verbs.held if isinstance(tx, Transaction) else verbs.lock  # ours began with the write lock
+            if claim.id and not holds(one, claim):
                 one.roll_back()
+                if self.holds(claim):
+                    raise BadTransaction(
+                        f"{claim.name} #{claim.id}: a task finishes once, and did so in this transaction"
+                    )
                 raise verbs.lost(claim)
 
-    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
+    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish], tell: Tell) -> None:
         """After that block. Whatever goes wrong rolls the user's transaction back."""
         try:
             with self._guest(tx) as (one, store):
                 if claim.id and verbs.settle(one, claim, end(store)):
                     one.on_commit(self.connections.ring)
+                if isinstance(tx, Transaction):  # of others nobody says for sure what was committed
+                    tx.on_settled(lambda: tell("settled"))
         except BaseException:
             guest(tx).roll_back()
             raise
@@ -304,7 +311,7 @@ class Finishing:
             elif exc is not None:
                 guest(self._tx).roll_back()
             else:
-                self._desk.guest_settle(self._claim, self._tx, self._end)
+                self._desk.guest_settle(self._claim, self._tx, self._end, self._tell)
             ending = None if exc is not None else "pending" if self._own is None else "settled"
         finally:
             self._tell(ending)
@@ -333,7 +340,7 @@ class Finishing:
             if exc is not None:
                 await awaited(self._tx, lambda tx: guest(tx).roll_back())
             else:
-                await awaited(self._tx, lambda tx: self._desk.guest_settle(self._claim, tx, self._end))
+                await awaited(self._tx, lambda tx: self._desk.guest_settle(self._claim, tx, self._end, self._tell))
                 ending = "pending"
         finally:
             self._tell(ending)

@@ -12,7 +12,7 @@ NextdueError
 ├── ResultNotKept (LookupError)     the task is done, but there is no result to give
 ├── WouldDeadlock                   a task waits for another one, in whose way it is
 ├── LeaseLost                       the claim of this attempt is no longer ours
-├── OwnerBusy                       --exclusive, and somebody else is the owner
+├── OwnerBusy                       an exclusive worker, and another one holds the lock
 └── StoreError                      the file could not be used; nothing was acknowledged
     ├── StoreBusy                   somebody held the write lock for longer than we wait
     ├── StoreFull                   the disk or the file is full
@@ -83,7 +83,7 @@ class LeaseLost(NextdueError):
 
 
 class OwnerBusy(NextdueError):
-    """An exclusive worker was asked for and another one owns this file."""
+    """An exclusive worker was to be started and another one holds its lock; nothing was touched."""
 
 
 class StoreError(NextdueError):

@@ -1,6 +1,6 @@
 """What travels between the worker, the store and the executors: plain values, no behaviour."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -143,6 +143,8 @@ class Serving(NamedTuple):
     """How many of a group may run at once, in all workers."""
     rate_ms: int | None = None
     """The time between two starts of a group, in all workers."""
+    rates_ms: Mapping[str, int] | None = None
+    """The same of single groups, in place of `rate_ms`; 0: none."""
 
 
 class Declared(NamedTuple):

@@ -5,7 +5,6 @@ import logging
 import os
 import random
 import signal
-import socket
 import threading
 import time
 import weakref
@@ -38,7 +37,10 @@ TRACEBACK_EVERY_S = 60.0
 class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Service"]):
     """One worker and its store, executor and alarm. Made by Nextdue.working(); entering it starts a thread.
 
-    Raises OwnerBusy if `exclusive` and another exclusive worker lives.
+    run() works in the foreground, start() and stop() in a thread. Both open() it first, unless that was done: between
+    open() and run() a program may prepare what its tasks need. After its end it may begin anew.
+
+    `exclusive` is the file whose lock it takes before it touches the database. Raises OwnerBusy if another has it.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         queues: Sequence[str] | None = None,
         grace: Duration = 20,
         once: bool = False,
-        exclusive: bool = False,
+        exclusive: Path | None = None,
         hook: Hook | None = None,
         desk: Desk | None = None,
         schedules: Callable[[], Pairs] = tuple,
@@ -70,7 +72,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._tasks_per_process = None if most is None else _size("tasks_per_process", most, 1_000_000)
         self.path, self._make_store, self._definitions = path, make_store, definitions
         self._once, self._exclusive = once, exclusive
-        self._queues, self._grace_ms = _queues(queues), duration_ms(grace, "grace")
+        self.queues, self._grace_ms = checked_queues(queues), duration_ms(grace, "grace")
+        """The queues that it serves; None: all."""
         self._hook, self._schedules = hook, schedules
         self._spread_ms = _spread_ms(spread, once)
         self.spread = 0
@@ -79,7 +82,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         self._thread: threading.Thread | None = None
         self._ownership: Ownership | None = None
         self._pid = 0
-        self._at_work = self._warned = False
+        self._at_work = self._ready = self._warned = False
         self._traced: dict[tuple[str, type[BaseException], int], float] = {}
         self.error: BaseException | None = None
         self.worker: Worker | None = None
@@ -87,19 +90,35 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
 
     # its parts
 
-    def open(self) -> Worker:
-        """Open the file and take up the work: rows of dead neighbours are given back here."""
+    def lock(self) -> None:
+        """Take the lock of an exclusive worker, if it is one; open() does so first. Again: nothing happens."""
         if declared.in_child():
             raise BadDefinition(
                 "a child process that runs tasks can't be a worker itself; "
                 'if this is a script, put nd.run() under: if __name__ == "__main__"'
             )
+        if self._exclusive is not None and (self._ownership is None or not self._ownership.held()):
+            self._ownership = Ownership(self.path, self._exclusive)
+
+    def open(self) -> Worker:
+        """Open the file and take up the work: rows of dead neighbours are given back here.
+
+        An exclusive worker takes its lock before. Nothing runs until run() or start(); stop() closes it unused.
+        Raises OwnerBusy, StoreError, and NextdueError if it is open or at work.
+        """
+        if self._at_work and self._pid == os.getpid():
+            raise NextdueError(f"{self.path}: this worker is open already")
+        self.lock()
+        try:
+            return self._open()
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _open(self) -> Worker:
         store = self._make_store()
-        self._ownership = None
         try:
             changes = declare(store, self._schedules())
-            if self._exclusive:
-                self._ownership = Ownership(self.path, f"pid {os.getpid()} on {socket.gethostname()}")
             # The executor and the alarm need each other's calls, the alarm needs the folder that enlisting makes.
             executor = SeveralExecutors(
                 self.sizes,
@@ -115,7 +134,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
                 {name: d.options for name, d in self._definitions.items()},
                 slots={str(kind): size for kind, size in executor.sizes.items()} or {"thread": 1},
                 random=random.random,
-                queues=self._queues,
+                queues=self.queues,
                 grace_ms=self._grace_ms,
                 once=self._once,
                 hook=self._tell,
@@ -127,11 +146,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             if changes:
                 self._alarm.ring()
         except BaseException:
-            if self._ownership is not None:
-                self._ownership.release()
             store.close()
             raise
-        self._pid, self._at_work = os.getpid(), True
+        self._pid, self._at_work, self._ready = os.getpid(), True, True
         self.store, self.worker = store, worker
         self._tell_unknown_queues()
         return worker
@@ -139,9 +156,9 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def _tell_unknown_queues(self) -> None:
         """A queue that nobody uses may be one of tomorrow, or a typing error."""
         known = {d.options.queue for d in self._definitions.values()}
-        if self._queues and not known.issuperset(self._queues):
+        if self.queues and not known.issuperset(self.queues):
             known |= inspect.queues(self.store.database)
-            for queue in set(self._queues) - known:
+            for queue in set(self.queues) - known:
                 log.warning("no task uses a queue %r so far, neither declared nor in %s", queue, self.path)
 
     def _wake(self) -> None:
@@ -150,14 +167,28 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     def loop(self) -> None:
         """Work until stopped, in this thread. Raises StoreError when the store can't come back."""
         assert self.worker is not None
+        self._ready = False
         try:
             run(self.worker, self._alarm, on_trouble=_log_trouble)
         finally:
-            self._at_work = False
-            self.worker.close()
+            self._close(self.worker)
+
+    def _close(self, worker: Worker) -> None:
+        self._at_work = self._ready = False
+        try:
+            worker.close()
             self._alarm.close()
-            if self._ownership is not None:
-                self._ownership.release()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        """The lock is the last that it gives up."""
+        if self._ownership is not None:
+            self._ownership.release()
+
+    def _is_ready(self) -> bool:
+        """Whether it is open, in this process, and nobody works yet."""
+        return self._ready and self._pid == os.getpid()
 
     def ask_to_stop(self, grace_ms: int | None = None) -> None:
         """Begin a graceful stop: no new claims, running tasks get their grace. Safe in a signal handler."""
@@ -211,11 +242,12 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
     # in the foreground
 
     def run(self) -> None:
-        """Work in this thread until SIGTERM or SIGINT (main thread), or until --once is through.
+        """Work in this thread until SIGTERM or SIGINT (main thread), or until once is through.
 
-        A second signal ends the grace.
+        A second signal ends the grace. Before and after it the program's own signal handlers are there. In another
+        thread than the main one, ask_to_stop() ends it. Raises as open() does.
         """
-        if self.worker is None:
+        if not self._is_ready():
             self.open()
         if threading.current_thread() is not threading.main_thread():
             self.loop()
@@ -241,7 +273,8 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         """Start a thread that works; returns when the worker is ready. No signal handlers are touched."""
         if self.alive():
             raise NextdueError(f"{self.path}: this worker is already started")
-        self.open()
+        if not self._is_ready():
+            self.open()
         self.error = None
         self._thread = threading.Thread(target=self._in_thread, name="nextdue-worker", daemon=True)
         self._thread.start()
@@ -249,11 +282,18 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
         return self
 
     def stop(self, grace: Duration | None = None) -> None:
-        """Stop gracefully and wait for it. Raises what ended the worker, if anything did."""
+        """Stop what start() began, gracefully, and wait for it; or close what was opened and never worked.
+
+        Raises what ended the worker, if anything did.
+        """
         atexit.unregister(self._at_exit)
         if self.alive() and self._thread is not None:
             self.ask_to_stop(None if grace is None else duration_ms(grace, "grace"))
             self._thread.join()
+        elif self._is_ready() and self.worker is not None:
+            self._close(self.worker)
+        elif not self._at_work:
+            self._unlock()
         self._thread = None
         error, self.error = self.error, None
         if error is not None:
@@ -292,9 +332,12 @@ def warn_of_late(definitions: Mapping[str, Definition], name: str) -> None:
         service.warn_of_late(definitions, name)
 
 
-def _queues(queues: Sequence[str] | None) -> list[str] | None:
+def checked_queues(queues: Sequence[str] | None) -> list[str] | None:
+    """The names of the queues to be served; None: all of them. Raises BadDefinition."""
     if queues is None:
         return None
+    if not isinstance(queues, str | list | tuple | set | frozenset):
+        raise BadDefinition(f"queues are a list of names, not {queues!r}")
     given = [queues] if isinstance(queues, str) else list(queues)
     if not given:
         raise BadDefinition("queues=[] is no queue at all; leave it out to work for all of them")

@@ -123,6 +123,8 @@ class Options:
     keep_result_ms: int | None = None
     limit: int | None = None
     rate_ms: int | None = None
+    rates_ms: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Of single groups, in place of `rate_ms`; 0: none."""
     aliases: tuple[str, ...] = ()
     run_in: RunIn = "thread"
     period_ms: int | None = None
@@ -152,6 +154,11 @@ class Options:
             raise BadDefinition(f"task {self.name}: keep_result must be over 0; False keeps no results")
 
     @property
+    def grouped(self) -> bool:
+        """Whether something is counted by group: a limit or a rate."""
+        return self.limit is not None or self.rate_ms is not None or bool(self.rates_ms)
+
+    @property
     def keep_result(self) -> bool:
         """Whether what it returns is kept."""
         return self.keep_result_ms is not None
@@ -170,6 +177,25 @@ def rate_ms(rate: Any) -> int:
     if found is None:
         raise BadDefinition(f'a rate is a text like "10/m": so many a second (s), minute, hour or day, not {rate!r}')
     return RATE_UNITS_MS[found[2]] // int(found[1])
+
+
+def rates_ms(rates: Any) -> dict[str, int]:
+    """The time between two starts of each of these groups, in ms; 0: no rate. Raises BadDefinition.
+
+    >>> rates_ms({"feeds.example.com": "5/s", "archive.example.com": None})
+    {'feeds.example.com': 200, 'archive.example.com': 0}
+    """
+    if not isinstance(rates, Mapping):
+        raise BadDefinition(f'rates is a dict of groups to rates, like {{"api.example.com": "5/s"}}, not {rates!r}')
+    found = {}
+    for group, rate in rates.items():
+        try:
+            found[checked_name(group, "a group")] = 0 if rate is None else rate_ms(rate)
+        except BadDefinition as exc:
+            raise BadDefinition(f"rates, group {group!r}: {exc}") from None
+        if rate is not None and found[group] < 1:
+            raise BadDefinition(f"rates, group {group!r}: a rate over 1,000 a second can't be kept")
+    return found
 
 
 def keep_ms(keep_result: Any) -> int | None:

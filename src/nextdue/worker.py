@@ -30,7 +30,7 @@ DEATHS_EVERY = 100
 
 def servings(options: Mapping[str, Options]) -> dict[str, Serving]:
     """What the store must know of the names that are served."""
-    return {n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms) for n, o in options.items()}
+    return {n: Serving(o.lease_ms, o.run_in, o.limit, o.rate_ms, o.rates_ms or None) for n, o in options.items()}
 
 
 Hook = Callable[[Sequence[Settlement]], None]

@@ -129,10 +129,32 @@ def test_an_unknown_queue_is_logged_when_a_worker_starts(nd, caplog):
     assert caplog.messages == [f"no task uses a queue 'nope' so far, neither declared nor in {nd.path}"]
 
 
-@pytest.mark.parametrize(("queues", "says"), [([], "no queue at all"), ([3], "must be a str"), ([""], "characters")])
+@pytest.mark.parametrize(
+    ("queues", "says"), [([], "no queue at all"), ([3], "must be a str"), ([""], "characters"), (3, "list of names")]
+)
 def test_queues_that_can_not_be_meant_are_refused(nd, queues, says):
     with pytest.raises(BadDefinition, match=says):
         nd.working(queues=queues)
+    with pytest.raises(BadDefinition, match=says):
+        Nextdue(nd.path, queues=queues)
+
+
+def test_the_queues_of_the_application_are_served_unless_told_otherwise(nd):
+    some = Nextdue(nd.path, queues=["mail", "slow"])
+    seen: list[str] = []
+
+    @some.task
+    def note(word: str) -> None:
+        seen.append(word)
+
+    for queue in ("default", "mail", "slow"):
+        note.using(queue=queue).enqueue(queue)
+    assert (some.queues, some.working().queues) == (["mail", "slow"], ["mail", "slow"])
+    some.run(once=True)
+    assert sorted(seen) == ["mail", "slow"]
+    some.run(once=True, queues="default")
+    assert sorted(seen) == ["default", "mail", "slow"]
+    some.close()
 
 
 # what is said of a failure

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from nextdue import Cancelled, Context, Retry, Snooze
+from nextdue import BadDefinition, Cancelled, Context, Retry, Snooze
 
 
 def test_a_rate_gives_each_start_its_slot(world, nd):
@@ -183,3 +183,58 @@ def test_options_that_can_not_be_meant_are_refused(nd, refuses, options, words):
 
     with refuses(NextdueError, words):
         work.using(**options).enqueue()
+
+
+def test_single_groups_have_rates_of_their_own(world, nd):
+    starts: dict[str, list[int]] = {}
+
+    @nd.task(rate="30/m", rates={"feeds.example.com": "5/s", "mirror": None})
+    def fetch(host: str) -> None:
+        starts.setdefault(host, []).append(world.clock.now() - begun)
+
+    begun = world.clock.now()
+    for host in ("feeds.example.com", "mirror", "elsewhere"):
+        fetch.using(group=host).enqueue_many([(host,)] * 3)
+    world.work()
+    world.advance("1m")
+    assert starts == {"feeds.example.com": [0, 200, 400], "mirror": [0, 0, 0], "elsewhere": [0, 2_000, 4_000]}
+
+
+def test_rates_alone_let_tasks_be_put_in_groups(world, nd):
+    starts: list[tuple[str | None, int]] = []
+
+    @nd.task(rates={"slow": "1/m"})
+    def ask(group: str | None) -> None:
+        starts.append((group, world.clock.now() - begun))
+
+    begun = world.clock.now()
+    for group in ("slow", None, "slow", None):
+        ask.using(group=group).enqueue(group)
+    world.advance("5m")
+    assert starts == [("slow", 0), (None, 0), (None, 0), ("slow", 60_000)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ("5/s", "rates is a dict of groups to rates"),
+        ([("a", "5/s")], "rates is a dict of groups to rates"),
+        ({"a": "5/x"}, "rates, group 'a': a rate is a text like"),
+        ({"a": 5}, "rates, group 'a': a rate is a text like"),
+        ({"a": "2000/s"}, "rates, group 'a': a rate over 1,000 a second"),
+        ({7: "5/s"}, "rates, group 7: a group must be a str"),
+        ({None: "5/s"}, "rates, group None: a group must be a str"),
+        ({"": "5/s"}, "rates, group '': a group must have 1 to 200 characters"),
+    ],
+)
+def test_rates_that_can_not_be_kept_are_refused_at_once(nd, rates, words):
+    with pytest.raises(BadDefinition, match=words):
+        nd.task(rates=rates)(len)
+
+
+def test_no_rates_are_no_reason_for_a_group(nd):
+    @nd.task(rates={})
+    def ask() -> None: ...
+
+    with pytest.raises(BadDefinition, match="a group is counted by a limit or a rate"):
+        ask.using(group="a")

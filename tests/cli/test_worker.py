@@ -135,6 +135,27 @@ def test_only_the_queues_that_were_asked_for(shop):
     assert "receipt 1" not in out
 
 
+def test_the_queues_of_the_application_are_shown_and_may_be_others(shop):
+    shop.write("""
+        from pathlib import Path
+        from nextdue import Nextdue
+        nd = Nextdue(Path(__file__).with_name("own.db"), queues=["mail"])
+        @nd.task(queue="mail")
+        def letter(): print("letter")
+        @nd.task
+        def receipt(): print("receipt")
+        """, "app.py")  # fmt: skip
+    for name in ("letter", "receipt"):
+        assert shop.run("add", "app:nd", name)[0] == 0
+    _, out, _ = shop.run("worker", "app:nd", "--once")
+    assert "(queues: mail)" in out
+    assert "waiting    1" in out
+    assert ("\nletter\n" in out, "\nreceipt\n" in out) == (True, False)
+    _, out, _ = shop.run("worker", "app:nd", "--once", "-q", "default,mail")
+    assert "(queues: default, mail)" in out
+    assert "\nreceipt\n" in out
+
+
 def test_a_killed_worker_is_told_of_and_a_second_exclusive_one_is_refused(shop):
     shop.write("""
         import os, time

@@ -281,3 +281,96 @@ def test_a_slot_of_a_cancelled_task_between_others_stays_unused(place):
     new = place.put(group="")
     hand.claim()
     assert [place.store.get(id).due - start for id in (ids[2], ids[3], new)] == [2_000, 3_000, 4_000]
+
+
+# tick: the rates of single groups
+
+SPECIAL = {"mail": Serving(LEASE_MS, rate_ms=1_000, rates_ms={"slow": 5_000, "free": 0})}
+
+
+def starts(place, hand, ms):
+    """When each group's tasks were claimed, in ms from now."""
+    seen: dict[str, list[int]] = {}
+    begun = place.clock.now()
+    while place.clock.now() <= begun + ms:
+        for claim in hand.claim():
+            grp = row(place, claim.id, "grp")
+            hand.tick([done(claim)])
+            seen.setdefault(grp, []).append(place.clock.now() - begun)
+        place.clock.advance(100)
+    return seen
+
+
+def test_a_group_may_have_another_rate_than_its_task_or_none(place):
+    for grp in ("slow", "free", "other", None):
+        for _ in range(3):
+            place.put(group=grp)
+    others = [0, 1_000, 2_000]
+    assert starts(place, place.hand(SPECIAL), 12_000) == {
+        "slow": [0, 5_000, 10_000],
+        "free": [0, 0, 0],
+        "other": others,
+        "": others,
+    }
+
+
+def test_without_a_rate_of_the_task_only_those_groups_have_one(place):
+    for grp in ("slow", "other", None):
+        for _ in range(3):
+            place.put(group=grp)
+    hand = place.hand({"mail": Serving(LEASE_MS, rates_ms={"slow": 5_000})})
+    assert starts(place, hand, 12_000) == {"slow": [0, 5_000, 10_000], "other": [0, 0, 0], "": [0, 0, 0]}
+
+
+def test_a_group_with_a_rate_of_its_own_keeps_the_limit(place):
+    for grp in ("slow", "free"):
+        for _ in range(2):
+            place.put(group=grp)
+    hand = place.hand({"mail": SPECIAL["mail"]._replace(limit=1)})
+    claims = hand.claim()
+    assert [row(place, claim.id, "grp") for claim in claims] == ["slow", "free"]
+    hand.tick([done(claim) for claim in claims])
+    assert [row(place, claim.id, "grp") for claim in hand.claim()] == ["free"]
+
+
+def test_nothing_of_a_task_with_such_rates_is_claimed_ahead(place):
+    hand = place.hand({"mail": Serving(LEASE_MS, rates_ms={"slow": 5_000})})
+    for _ in range(3):
+        place.put(group="other")
+    assert len(hand.claim(1, ahead=9)) == 1
+
+
+@pytest.mark.parametrize("then", [{"a": 0}, None, {"a": 200}])
+def test_another_rate_of_a_group_holds_from_the_next_start_of_a_worker(then, place):
+    """No slot of the old rate is kept: what the group has no rate for is forgotten, and a quicker one begins anew."""
+    place.put(group="a")
+    hand = place.hand({"mail": Serving(LEASE_MS, rates_ms={"a": 60_000})})
+    hand.tick([done(claim) for claim in hand.claim()])
+    place.clock.advance(200)
+    hand.store.serve({"mail": Serving(LEASE_MS, rates_ms=then)}, None)
+    assert hand.store.database.connection.execute("SELECT count(*) FROM nextdue_rate").fetchone() == (
+        int(then == {"a": 200}),
+    )
+    place.put(group="a")
+    assert len(hand.claim()) == 1
+    place.put(group="a")
+    assert len(hand.claim()) == (then != {"a": 200})
+
+
+def test_the_claim_of_what_has_no_rate_costs_nothing_for_the_rates_of_others(place):
+    """Counted in steps of SQLite's machine."""
+
+    def steps(others):
+        for _ in range(100):
+            place.put()
+        hand, count = place.hand({"mail": LEASE_MS, **others}), []
+        hand.store.look(hand.id)
+        hand.store.database.connection.set_progress_handler(lambda: count.append(1), 1)
+        claims = hand.tick(slots=100).claims
+        hand.store.database.connection.set_progress_handler(None, 1)
+        hand.tick([done(claim) for claim in claims])
+        return len(count)
+
+    steps({})
+    place.put("call", group="slow", delay_ms=LEASE_MS)
+    assert steps({"call": SPECIAL["mail"]}) <= steps({"call": LEASE_MS}) * 1.01

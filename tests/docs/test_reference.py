@@ -38,6 +38,7 @@ def public(kind: type) -> set[str]:
         ("A task", parameters(Task.using) | {"enqueue", "enqueue_many", "aenqueue", "using"}),
         ("A handle", public(Handle)),
         ("Working", parameters(Nextdue.working)),
+        ("`Service`", public(nextdue.Service) - {"loop", "warn_of_late"} | {"queues"}),
         ("`TaskView`", set(TaskView.__struct_fields__)),
         ("`RunView`", set(RunView.__struct_fields__)),
         ("`Pause`", set(Pause._fields)),

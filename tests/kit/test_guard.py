@@ -122,3 +122,25 @@ def test_a_test_without_the_fixture_is_as_before(tmp_path):
     assert "2 passed" in done.stdout
     with contextlib.closing(sqlite3.connect(project.folder / "shop.db")) as connection:
         assert connection.execute("SELECT count(*) FROM nextdue_tasks").fetchone() == (1,)
+
+
+def test_a_lock_file_is_not_reached_either(tmp_path):
+    shop = Nextdue(tmp_path / "shop.db", exclusive=tmp_path / "shop.lock")
+    with Sandbox(), pytest.raises(BadDefinition, match=REFUSED):
+        shop.start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exclusive_application_takes_no_lock_in_a_sandbox(nextdue, tmp_path):
+    shop = Nextdue(tmp_path / "shop.db", exclusive=tmp_path / "shop.lock", queues=["mail"])
+    task = shop.task(nothing)
+    nextdue.use(shop)
+    with shop.working():
+        handle = task.enqueue()
+    shop.start()
+    assert nextdue.drain() == {"done": 1}
+    assert handle.state == "done"
+    assert list(tmp_path.iterdir()) == []
+
+
+def nothing() -> None: ...

@@ -74,6 +74,11 @@ def a_rate_counts_from_the_start(patch):
 
 
 @mutant(BUSY)
+def a_group_has_the_rate_of_its_task(patch):
+    return swapped(TICK, "coalesce(s.rate, l.rate)", "l.rate")
+
+
+@mutant(BUSY)
 def a_rate_forgets_its_tail(patch):
     return swapped(TICK, "NEW.grp AND EXISTS (SELECT 1 FROM nextdue_behind)", "NEW.grp AND 0")
 

@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from signal_feeds import store
 from signal_feeds.records import Item
@@ -15,10 +16,10 @@ START = 1_790_000_000_000
 
 
 class Database:
-    """Signal's tables in memory. `tx` is what its functions take."""
+    """Signal's tables, in memory or in a file. `tx` is what its functions take."""
 
-    def __init__(self) -> None:
-        self.tx = sqlite3.connect(":memory:", isolation_level=None)
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self.tx = sqlite3.connect(path, isolation_level=None)
         self.now = START
         store.install(self.tx)
 

@@ -110,16 +110,22 @@ def _waiting(where: Target, store: SqliteStore, view: TaskView, now: int) -> lis
     if view.due is None:
         return []
     if view.due > now:
-        if not view.attempts and not view.crashes and inspect.rows(store.database, "slot_of", {"id": view.id}):
-            return [f"Its rate gave it the next free slot: it starts at {shown(view.due)}, {relative(view.due, now)}."]
+        slots = [] if view.attempts or view.crashes else inspect.rows(store.database, "slot_of", {"id": view.id})
+        for (group,) in slots:
+            rate = f"Its rate{_of_group(group)}"
+            return [f"{rate} gave it the next free slot: it starts at {shown(view.due)}, {relative(view.due, now)}."]
         what = "It is tried again" if view.attempts or view.crashes else "It waits until its time comes"
         return [f"{what}: at {shown(view.due)}, {relative(view.due, now)}."]
     said = [f"It is due since {shown(view.due)}, {relative(view.due, now)}."]
     return said + _alone(store, view) + _who_could(where, store, view)
 
 
+def _of_group(group: str | None) -> str:
+    return f" for the group {render.clean(group, 100)!r}" if group else ""
+
+
 def _blocked(sight: Sight, view: TaskView, now: int) -> list[str]:
-    whose = f"the limit of {view.name!r}" + (f" for the group {render.clean(sight.grp, 100)!r}" if sight.grp else "")
+    whose = f"the limit of {view.name!r}{_of_group(sight.grp)}"
     since = f" It was due at {shown(sight.wished)}, {relative(sight.wished, now)}." if sight.wished is not None else ""
     return [f"It is blocked: as many run as {whose} allows, and it goes on when one of them ends.{since}"]
 

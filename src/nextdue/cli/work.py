@@ -24,7 +24,7 @@ def worker(args: argparse.Namespace) -> int:
     """Run an application's tasks until stopped, or until --once is through."""
     app = target.find_app(args.app)
     to_stderr()
-    queues = None if args.queues is None else _queues(app, args.queues)
+    queues = None if args.queues is None else _queues(args.queues)
     progress = make_progress()
     service = app.working(
         args.concurrency,
@@ -40,9 +40,12 @@ def worker(args: argparse.Namespace) -> int:
     )
     begun = time.monotonic()
     with _noted_signals(service) as noted:
+        service.lock()  # of an exclusive worker: before anybody touches the database
+        if queues is not None:
+            _refuse_unknown(app, queues)
         work = service.open()
         try:
-            _introduce(app, work, queues, service)
+            _introduce(app, work, service)
             progress.begin(work)
             if noted:
                 service.ask_to_stop()
@@ -73,10 +76,14 @@ def _seconds(text: str) -> float | str:
         return text
 
 
-def _queues(app: Nextdue, text: str) -> list[str]:
+def _queues(text: str) -> list[str]:
     queues = [queue.strip() for queue in text.split(",") if queue.strip()]
     if not queues:
         raise BadDefinition(f"-q {text!r} names no queue; write -q mail,default")
+    return queues
+
+
+def _refuse_unknown(app: Nextdue, queues: list[str]) -> None:
     known = {task.options.queue for task in app.tasks.values()}
     if app.path.exists() and not known.issuperset(queues):
         store = app.open_store()
@@ -84,7 +91,8 @@ def _queues(app: Nextdue, text: str) -> list[str]:
             known |= inspect.queues(store.database)
         finally:
             store.close()
-    return [target.known_queue(queue, known, app.path) for queue in queues]
+    for queue in queues:
+        target.known_queue(queue, known, app.path)
 
 
 @contextmanager
@@ -104,14 +112,14 @@ def _noted_signals(service: Service) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _introduce(app: Nextdue, work: Worker, queues: list[str] | None, service: Service) -> None:
+def _introduce(app: Nextdue, work: Worker, service: Service) -> None:
     """What a person wants to know before the first task starts."""
     database = service.store.database
     everything = inspect.backlog(database)
-    log = inspect.backlog(database, now=everything.now, names=work.options, queues=queues)
+    log = inspect.backlog(database, now=everything.now, names=work.options, queues=service.queues)
     strangers = {name: count for name, count in sorted(everything.waiting.items()) if name not in work.options}
     say(f"nextdue worker {work.id} on {app.path}")
-    say(f"  serves     {', '.join(sorted(work.options)) or 'nothing: no task is declared'}{_of_queues(queues)}")
+    say(f"  serves     {', '.join(sorted(work.options)) or 'nothing: no task is declared'}{_of_queues(service.queues)}")
     rest = f", {sum(log.resting.values())} of them for other tasks or events" if log.resting else ""
     say(f"  waiting    {sum(log.waiting.values())}{rest}")
     if log.overdue and log.oldest is not None:

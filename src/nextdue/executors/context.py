@@ -101,7 +101,19 @@ class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
     __slots__ = (
-        *("_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_ending", "_finish", "_keeps", "_labels", "_lost"),
+        *(
+            "_before",
+            "_begun_ns",
+            "_claim",
+            "_cursor",
+            "_desk",
+            "_ended",
+            "_ending",
+            "_finish",
+            "_keeps",
+            "_labels",
+            "_lost",
+        ),
         *("_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
         "ends_at",
     )
@@ -114,6 +126,8 @@ class Context:
         self._cursor: str | None = None
         self._moved, self._said = False, True
         self._finish: str | None = None
+        self._before: str | None = None
+        """What became of the finish() before this one."""
         self._begun_ns = time.monotonic_ns()
         self._keeps: Definition | None = None
         self._labels, self._unawaited = set[str](), set[str]()
@@ -254,7 +268,8 @@ class Context:
         rolled back here if the block fails. result: what the function would have returned. again: instead of ending,
         be due again so long from now, or at this instant; as a fresh task, with no failures.
 
-        Raises BadTransaction for a second finish, or for a transaction that can't carry the task.
+        Where you rolled it back, the task may finish again. Raises BadTransaction for a second finish, or for a
+        transaction that can't carry the task.
         """
         due = to_ms(again) if isinstance(again, datetime) else None
         delay = None if again is None or isinstance(again, datetime) else duration_ms(again, "finish's again")
@@ -417,6 +432,8 @@ class Context:
             raise BadTransaction(f"{self.name}: only a task that a worker runs can wait; this one was called by hand")
         with self._ending:
             self._refuse_if_lost("it can't wait")
+            if self._finish is not None:
+                raise self._finished_before()
             if self._moved:
                 self._marks().end(self._claim, steps.CURSOR, self._cursor, None)  # its worker sees this claim no more
             try:
@@ -428,9 +445,14 @@ class Context:
                 raise
 
     def _tell_finish(self, state: str | None) -> None:
-        if state == "open" and self._finish is not None:
-            raise BadTransaction(f"{self.name} #{self.id}: a task finishes once, and this one did so before")
-        self._finish = state
+        if state == "open":
+            if self._finish not in (None, "pending"):  # what is pending may have been rolled back; the token knows
+                raise self._finished_before()
+            self._before = self._finish
+        self._finish = self._before if state is None else state
+
+    def _finished_before(self) -> BadTransaction:
+        return BadTransaction(f"{self.name} #{self.id}: a task finishes once, and this one did so before")
 
     def _refuse_if_lost(self, so: str = "the file was not replaced") -> None:
         if self._lost:

@@ -46,7 +46,7 @@ WHERE t.id = :id
 
 -- Whether the due of a task is one of the slots that its rate has given away.
 -- :name slot_of
-SELECT r.name FROM nextdue_task t CROSS JOIN nextdue_rate r ON r.name = t.name AND r.grp = coalesce(t.grp, '')
+SELECT r.grp FROM nextdue_task t CROSS JOIN nextdue_rate r ON r.name = t.name AND r.grp = coalesce(t.grp, '')
 WHERE t.id = :id AND t.due BETWEEN r.free AND r.tail
 
 -- How many tasks of the same lane are due before this one. The index counts the running ones too.

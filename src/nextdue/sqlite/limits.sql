@@ -89,7 +89,7 @@ BEGIN
 END;
 
 -- At the start, for a limit may be another than it was: what may run now; and rates that say nothing any more: their
--- task has none now, or they are older than the slowest rate, one a day.
+-- group has none now, or they are older than the slowest rate, one a day.
 -- :name unblock
 INSERT INTO nextdue_freed
 SELECT DISTINCT name, grp FROM nextdue_task
@@ -97,4 +97,6 @@ WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_eac
 
 -- :name forget_rates
 DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
-  OR name IN (SELECT key FROM json_each(:names) WHERE value ->> 3 IS NULL)
+  OR coalesce(
+    (SELECT s.rate FROM nextdue_special s WHERE s.name = nextdue_rate.name AND s.grp = nextdue_rate.grp),
+    (SELECT coalesce(l.rate, 0) FROM nextdue_limit l WHERE l.name = nextdue_rate.name)) = 0

@@ -5,12 +5,18 @@ end. Others try the lock, reading only: free = dead, held = alive, no file = unk
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import shlex
+import socket
+import stat
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
-from nextdue.errors import OwnerBusy, StoreReadOnly
-from nextdue.sqlite.files import beside, mode_of
+from nextdue.errors import OwnerBusy, StoreError, StoreMissing, StoreReadOnly
+from nextdue.sqlite.files import beside, identity, mode_of
 
 _held: set[int] = set()
 
@@ -108,26 +114,84 @@ class Lives:
 
 
 class Ownership:
-    """`--exclusive`: at most one such worker per file, by a lock on `<db>-owner`.
+    """The lock of an exclusive worker, for its life: at most one worker holds the same file.
 
-    Raises OwnerBusy, saying who holds it.
+    What is written in the file is for people and proves nothing; only a held lock does. The file is never removed:
+    whoever had it open could lock it all the same, beside one who makes it anew. No child inherits it.
+
+    Raises OwnerBusy, saying who holds it, and StoreError where the file can't be had.
     """
 
-    def __init__(self, database: Path, who: str) -> None:
-        self.path = beside(database, "-owner")
-        self._fd = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, mode_of(database))
+    def __init__(self, database: Path, path: Path) -> None:
+        self.path, self._pid = path, os.getpid()
+        if identity(path) == identity(database) is not None:  # to open and close it would drop the locks of SQLite
+            raise StoreError(f"{path} is the database {database} itself; an exclusive worker's lock needs its own file")
+        self._fd = _open_lock(path, mode_of(database) if database.exists() else 0o600)
+        _held.add(self._fd)
+        try:
+            self._lock(database)
+        except BaseException:
+            _release(self._fd)
+            raise
+        self._write(_who())
+
+    def _lock(self, database: Path) -> None:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._fd, 500, 0).decode("utf-8", "replace").strip()
-            os.close(self._fd)
-            raise OwnerBusy(f"{database} already has an exclusive worker: {holder or 'it does not say who'}") from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, who.encode(), 0)
-        _held.add(self._fd)
+        except BlockingIOError:
+            raise OwnerBusy(
+                f"{database} already has an exclusive worker: {self._read() or 'it does not say who'}. It holds "
+                f"{self.path}: stop it, and don't delete that file, or two of them would work"
+            ) from None
+        except OSError as exc:
+            raise StoreError(f"{self.path} can't be locked: {exc.strerror}") from None
+        if self._read() is None:
+            raise StoreError(f"{self.path} is no lock file but holds something else; an exclusive worker needs its own")
+
+    def held(self) -> bool:
+        """Whether it is still held, by this process: a fork has let go of it."""
+        return self._pid == os.getpid() and self._fd in _held
 
     def release(self) -> None:
         """Give it up; the file stays, empty."""
-        if self._fd in _held:
+        if self.held():
+            self._write(b"")
+            _release(self._fd)
+
+    def _read(self) -> str | None:
+        """Who holds it, or did; None if the file is somebody else's."""
+        text = os.pread(self._fd, MOST_WHO, 0).decode("utf-8", "replace").strip()
+        return text if text.startswith("pid ") or not text else None
+
+    def _write(self, who: bytes) -> None:
+        with contextlib.suppress(OSError):  # a full disk: the lock is what counts
             os.ftruncate(self._fd, 0)
-        _release(self._fd)
+            os.pwrite(self._fd, who, 0)
+
+
+MOST_WHO = 1_000
+"""So many bytes say at most who holds a lock."""
+
+
+def _open_lock(path: Path, mode: int) -> int:
+    try:
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    except FileNotFoundError:
+        raise StoreMissing(f"{path.parent} doesn't exist; make the directory first") from None
+    except IsADirectoryError:
+        raise StoreError(f"{path} is a directory; give the path of a file in it") from None
+    except OSError as exc:
+        kind = StoreReadOnly if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else StoreError
+        raise kind(f"the lock file {path} can't be opened: {exc.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise StoreError(f"{path} is no file that could be locked")
+    return fd
+
+
+def _who() -> bytes:
+    """This process, on one line."""
+    since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = f"pid {os.getpid()} on {socket.gethostname()}, since {since}: {shlex.join(sys.orig_argv)}"
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown.encode("utf-8", "backslashreplace")[:MOST_WHO]

@@ -209,9 +209,11 @@ class SqliteStore:
             "queues": None if queues is None else _json.encode(list(queues)).decode(),
         }
         self.database.run("serve_limits", self._served)
+        self.database.run("serve_forget_rates", {})
+        self.database.run("serve_rates", self._served)
         self._open_lanes(self.database.read("lanes", {})[0])
         self.database.write("unblock", self._served, durable=False)
-        self.database.write("forget_rates", self._served | self.clock(), durable=False)
+        self.database.write("forget_rates", self.clock(), durable=False)
         said = _json.encode((list(names), queues)).decode()
         self.database.write("serves", {"worker": self._worker, "serves": said}, durable=False)
         self._cut()

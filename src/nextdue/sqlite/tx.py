@@ -73,6 +73,7 @@ class Transaction:
         self._given_up = False
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._calls: list[Callable[[], None]] = []
+        self._settled: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<transaction on {self.path}{'' if self._connection else ', ended'}>"
@@ -100,6 +101,8 @@ class Transaction:
             raise BadTransaction("what this transaction was for failed, so that it will be rolled back; end its block")
         if _ENDS.match(sql):
             raise BadTransaction("the end of the block commits, an exception rolls back; leave COMMIT and ROLLBACK out")
+        if self._settled and "rollback" in sql.lower():  # to a savepoint, which may be older
+            self._settled.clear()
         if not connection.in_transaction:  # else this would be committed by itself
             raise BadTransaction("a statement before this one, like INSERT OR ROLLBACK, rolled this transaction back")
         yield connection
@@ -109,6 +112,10 @@ class Transaction:
         if call not in self._calls:
             self._calls.append(call)
 
+    def on_settled(self, call: Callable[[], None]) -> None:
+        """The same for who has settled a task here, unless something of the transaction is rolled back after that."""
+        self._settled.append(call)
+
     def give_up(self) -> None:
         """Nothing of it may be committed, even if nobody raises."""
         self._given_up = True
@@ -117,7 +124,7 @@ class Transaction:
         """What is to be called after the commit. Raises BadTransaction if it was given up."""
         if self._given_up:
             raise BadTransaction("what this transaction was for failed, so that it was rolled back")
-        return self._calls
+        return [*self._calls, *self._settled]
 
     def close(self) -> None:
         """The block is over."""

@@ -23,6 +23,8 @@ CREATE TEMP TABLE nextdue_open(
   lane INTEGER PRIMARY KEY, priority INTEGER NOT NULL, lease INTEGER NOT NULL, alone INTEGER NOT NULL, kind TEXT NOT NULL,
   limited INTEGER NOT NULL);
 CREATE TEMP TABLE nextdue_limit(name TEXT PRIMARY KEY, lease INTEGER NOT NULL, most INTEGER, rate INTEGER);
+-- The rates of single groups in place of their task's; 0: none.
+CREATE TEMP TABLE nextdue_special(name TEXT NOT NULL, grp TEXT NOT NULL, rate INTEGER NOT NULL, PRIMARY KEY(name, grp)) WITHOUT ROWID;
 CREATE TEMP TABLE nextdue_settled(
   id INTEGER NOT NULL, token INTEGER NOT NULL, outcome TEXT NOT NULL, ran INTEGER, forget INTEGER NOT NULL,
   delay INTEGER, rest TEXT, attempts INTEGER, crashes INTEGER, alone INTEGER, reason TEXT, message TEXT, result TEXT,
@@ -134,8 +136,9 @@ BEGIN
   UPDATE nextdue_task SET token = NULL, crashes = crashes + 1, progress = NULL
     WHERE id IN (SELECT id FROM nextdue_claimed WHERE taken AND odd & 2 AND odd < 4);
   INSERT INTO nextdue_admit
-    SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, l.rate
+    SELECT t.id, NEW.token, c.lease, t.name, coalesce(t.grp, ''), l.most, nullif(coalesce(s.rate, l.rate), 0)
     FROM nextdue_claimed c CROSS JOIN nextdue_task t ON t.id = c.id CROSS JOIN nextdue_limit l ON l.name = t.name
+      LEFT JOIN nextdue_special s ON s.name = t.name AND s.grp = t.grp
     WHERE c.odd & 2 AND c.odd < 4 ORDER BY c.place;
   INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
@@ -382,12 +385,19 @@ DELETE FROM nextdue_open
 INSERT OR REPLACE INTO nextdue_limit
 SELECT n.key, n.value ->> 0, n.value ->> 2, n.value ->> 3 FROM json_each(:names) n
 
--- What is served: each name with [lease, kind of executor, limit, rate]. Paused queues and names stay closed, and all of
+-- :name serve_forget_rates
+DELETE FROM nextdue_special
+
+-- :name serve_rates
+INSERT INTO nextdue_special
+SELECT n.key, r.key, r.value FROM json_each(:names) n CROSS JOIN json_each(n.value, '$[4]') r WHERE n.value ->> 4 IS NOT NULL
+
+-- What is served: each name with [lease, kind of executor, limit, rate, rates of groups]. Paused queues and names stay closed, and all of
 -- a restored file until it is released.
 -- :name serve
 INSERT INTO nextdue_open
 SELECT l.id, l.priority, n.value ->> 0, l.alone, n.value ->> 1,
-  CASE WHEN n.value ->> 3 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
+  CASE WHEN n.value ->> 3 IS NOT NULL OR n.value ->> 4 IS NOT NULL THEN 3 WHEN n.value ->> 2 IS NOT NULL THEN 2 ELSE 0 END
 FROM nextdue_lane l CROSS JOIN json_each(:names) n ON n.key = l.name
 WHERE (:queues IS NULL OR l.queue IN (SELECT value FROM json_each(:queues)))
   AND NOT EXISTS (SELECT 1 FROM nextdue_meta WHERE name = 'restored')

@@ -8,9 +8,11 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import nextdue.app as application
+import nextdue.service as working
 from nextdue.app import Nextdue
 from nextdue.errors import BadDefinition
 from nextdue.executors import declared
+from nextdue.sqlite.lives import Ownership
 from nextdue.sqlite.store import SqliteStore
 from nextdue.testing.parts import SandboxCaller
 
@@ -27,15 +29,17 @@ def guarded() -> Iterator[None]:
             app.caller.close()  # what it has open from before; it would have to open it again
             app.desk.close()
     vars(application).update(SqliteStore=_refuse)
+    vars(working).update(Ownership=_refuse)
     try:
         yield
     finally:
         _open.remove(me)
         if not _open:
             vars(application).update(SqliteStore=SqliteStore)
+            vars(working).update(Ownership=Ownership)
 
 
-def _refuse(path: Path, **options: object) -> NoReturn:
+def _refuse(path: Path, *more: object, **options: object) -> NoReturn:
     __tracebackhide__ = True
     name = next((_name(app) for app in declared.applications() if app.path == path), "nd")
     raise BadDefinition(

@@ -145,9 +145,9 @@ class SandboxDesk(Desk):
             "yours lead to nd.path too, as those of an engine that is made after use(nd)"
         )
 
-    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish]) -> None:
+    def guest_settle(self, claim: Claim, tx: object, end: Callable[[SqliteStore], Finish], tell: Tell) -> None:
         points.point("finish")
-        super().guest_settle(claim, tx, end)
+        super().guest_settle(claim, tx, end, tell)
 
 
 class SandboxExecutor(InlineExecutor):

@@ -16,7 +16,7 @@ def xml_text(text: str) -> str:
     return _NOT_XML.sub("", text)
 
 
-def add(parent: Element, tag: str, text: str | None = None, **attributes: str) -> Element:
+def add(parent: Element, tag: str, text: str | None = None, /, **attributes: str) -> Element:
     """An element in another one, with its text and attributes."""
     element = SubElement(parent, tag, {name: xml_text(value) for name, value in attributes.items()})
     if text is not None:

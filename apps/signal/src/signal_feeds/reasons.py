@@ -48,6 +48,11 @@ WORDS: dict[Reason, Words] = {
 assert set(WORDS) == set(get_args(Reason))
 
 
+def kind_of(reason: str) -> Kind:
+    """Who can mend it. An unknown code is of an older or newer Signal."""
+    return next((words.kind for code, words in WORDS.items() if code == reason), "local")
+
+
 class Failed(Exception):
     """An attempt failed, for this reason. `status`: of the HTTP answer; `retry_after_s`: what it asked for."""
 

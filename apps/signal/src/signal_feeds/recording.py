@@ -41,7 +41,7 @@ class Recorder:
         `write` may be called twice: where another outcome of the same commit fails, each is written alone.
         Raises LeaseLost, StoreError, and what `write` raises; then nothing was written.
         """
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="signal-recorder", daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
@@ -51,7 +51,10 @@ class Recorder:
 
     def close(self) -> None:
         """End the thread once what it was given is written."""
-        self._queue.put(None)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
 
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -70,7 +73,7 @@ class Recorder:
     def _settle(self, batch: list[_Outcome]) -> None:
         try:
             answers = self._together(batch)
-        except Exception as error:
+        except BaseException as error:  # whatever it is, nobody may wait for ever
             if len(batch) > 1:
                 for one in batch:
                     self._settle([one])
@@ -102,7 +105,7 @@ def _set(pairs: list[tuple["asyncio.Future[Any]", Any]]) -> None:
     for told, answer in pairs:
         if told.done():  # its coroutine was cancelled meanwhile
             continue
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             told.set_exception(answer)
         else:
             told.set_result(answer)

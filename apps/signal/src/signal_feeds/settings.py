@@ -16,9 +16,11 @@ from signal_feeds.errors import BadSettings, BadSource
 from signal_feeds.records import Kind, Origin, Source
 from signal_feeds.texts import LANGUAGES, Language
 
-FILE = "signal.toml"
+FILE, DATABASE = "signal.toml", "signal.db"
+"""The names of the files in a folder."""
 Network = IPv4Network | IPv6Network
 INTERVAL_S = 1_800
+MOST_JOBS = 1_000
 SHORTEST_S, LONGEST_S = 60, 30 * 86_400
 """Between two requests of one source: nobody is asked every second, nor forgotten."""
 SPACING_MS = 2_000
@@ -309,8 +311,8 @@ def _language(value: Any, key: str) -> str:
 
 def _jobs(value: Any, key: str) -> int:
     jobs: int = _typed(value, key, int, "a whole number")
-    if not 1 <= jobs <= 1000:
-        raise _Wrong(f"{key} must be from 1 to 1000, not {jobs}")
+    if not 1 <= jobs <= MOST_JOBS:
+        raise _Wrong(f"{key} must be from 1 to {MOST_JOBS}, not {jobs}")
     return jobs
 
 

@@ -27,6 +27,8 @@ _LITERAL = re.compile(r"[0-9a-f:.]+")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SAFE = "!#$%&'()*+,/:;=?@[]~|"
 _UNWRITTEN = re.compile(r"[^\x21-\x7e]|[\"<>\\^`{}]")
+# A link that is canonical as it stands, as most are: what follows would change nothing of it.
+_CANONICAL = re.compile(r"https?://[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?/[\w!$%&'()*+,/:;=@~.-]*", re.ASCII)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -116,6 +118,8 @@ def canonical_link(url: str, base: str = "") -> str | None:
     """
     if len(url) > LONGEST:
         return None
+    if _CANONICAL.fullmatch(url):
+        return url
     try:
         parts = urlsplit(joined(base, url) if base else url.strip())
         if parts.scheme not in _PORTS:

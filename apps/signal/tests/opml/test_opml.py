@@ -1,6 +1,7 @@
 """Reading and writing of lists, without the application."""
 
 import time
+from xml.etree import ElementTree
 
 import pytest
 
@@ -227,6 +228,9 @@ def test_what_is_written_is_read_back() -> None:
         ("Хабр", "https://b.example/", "хабр"),
         ("Хабр", "https://c.example/", "хабр-2"),
     ]
+    body = ElementTree.fromstring(data).find("body")
+    assert body is not None
+    assert [dict(line.attrib)["text"] for line in body] == ['Tea & <cake> "daily"', "Хабр", "Хабр"]
     other = Database()
     opml.add_all(other.begin, add, listed.outlines)
     theirs, ours = ([(s.id, s.url) for s in sources(one)] for one in (other, db))

@@ -14,7 +14,7 @@ from nextdue.sqlite.tx import Finish
 from nextdue.task import Options, Retry
 from nextdue.testing.worlds.executor import Job, SimExecutor
 from nextdue.testing.worlds.faults import Spring, Trap
-from nextdue.testing.worlds.groups import KINDS, LIMITS, NAMES, RATES
+from nextdue.testing.worlds.groups import KINDS, LIMITS, NAMES, RATES, SPECIAL
 from nextdue.testing.worlds.judge import Actor, Judge
 from nextdue.worker import PASSING, TROUBLE_MS, Worker
 
@@ -46,6 +46,7 @@ def options(names: tuple[str, ...]) -> dict[str, Options]:
             run_in=KINDS[name],
             limit=LIMITS.get(name),
             rate_ms=RATES.get(name),
+            rates_ms=SPECIAL.get(name, {}),
         )
         for name in names
     }

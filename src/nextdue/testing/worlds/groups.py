@@ -13,8 +13,15 @@ LIMITS = {"shard": 2, "rated": 3}
 """How many of a group may run at once."""
 RATES = {"rated": 1_500}
 """The time between two starts of a group."""
+SPECIAL = {"rated": {"b": 4_000}}
+"""The same of single groups."""
 
 Group = tuple[str, str]
+
+
+def rate_of(name: str, grp: str | None) -> int:
+    """The time between two starts of this group; 0: none."""
+    return SPECIAL.get(name, {}).get(grp or "", RATES.get(name, 0))
 
 
 class Row(Protocol):
@@ -56,18 +63,19 @@ class Groups:
     def too_early(self, name: str, grp: str | None, now: int) -> bool:
         """Whether the next slot of the group is still to come. A slot that can't be was left by another clock."""
         free = self._free.get((name, grp or ""))
-        return name in RATES and free is not None and now < free <= now + RATES[name]
+        return free is not None and now < free <= now + rate_of(name, grp)
 
     def started(self, name: str, grp: str | None, now: int) -> None:
         """The next slot is one distance after this one, or after the start if that was later than that."""
-        if name in RATES:
+        rate = rate_of(name, grp)
+        if rate:
             late = now - self._free.get((name, grp or ""), 0)
-            self._free[name, grp or ""] = now + RATES[name] - (late if 0 <= late < RATES[name] else 0)
+            self._free[name, grp or ""] = now + rate - (late if 0 <= late < rate else 0)
 
     def given(self, id: int, name: str, grp: str | None, slot: int) -> bool:
         """A slot was given to this row; answers whether it is one of its own."""
         slots = self.slots[name, grp or ""]
-        own = all(abs(slot - other) >= RATES[name] for of, other in slots.items() if of != id)
+        own = all(abs(slot - other) >= rate_of(name, grp) for of, other in slots.items() if of != id)
         slots[id] = slot
         return own
 

@@ -1,16 +1,18 @@
-"""What commands show of entries: text of others that can't play tricks on a terminal, differences, what was found."""
+"""What commands draw of entries: texts of many lines, differences, what a search found."""
 
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
+from signal_feeds.cli.output import clean, say
 from signal_feeds.editing import Part
 from signal_feeds.searching import Bit
-from signal_feeds.texts import Language, say
+from signal_feeds.texts import Language
+from signal_feeds.texts import say as words
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 STYLES = {"removed": "red strike", "added": "green"}
 MARKS = {"removed": ("[-", "-]"), "added": ("{+", "+}")}
@@ -18,48 +20,45 @@ MARKS = {"removed": ("[-", "-]"), "added": ("{+", "+}")}
 CONTEXT = 12
 """So many words are shown on both sides of a difference."""
 _WORD = re.compile(r"\s*\S+\s*")
-# What people write: letters of some scripts are joined or parted by these, and emoji are made of several.
-_INVISIBLE = frozenset("\u00ad\u200c\u200d\u200e\u200f\ufe0e\ufe0f")
+_BLANKS = re.compile(r"[^\S\n]")
+# All but line ends and what joins or parts letters, in emoji too: those can't steer a terminal, and are often there.
+_CLEANED = re.compile("[^\n\u00ad\u200c\u200d\u200e\u200f\ufe0e\ufe0f]+")
 
 
-def clean(text: str, *, lines: bool = False) -> str:
-    """Text of others with what can't be seen written out; in one line, or with its `lines`.
+def line(text: str) -> str:
+    """Text of others in one line, safe to show.
 
-    >>> clean("a\\x1b[31m\\nb")
+    >>> line("a\\x1b[31m\\n  b")
     'a\\\\x1b[31m b'
     """
-    kept = "\n" if lines else ""
-    text = text.replace("\r\n", "\n") if lines else " ".join(text.split())
-    return "".join(c if c.isprintable() or c in _INVISIBLE or c in kept else _written(c) for c in text)
+    return lines(" ".join(text.split()))
 
 
-def _written(c: str) -> str:
-    return " " if c.isspace() and c not in "\x1c\x1d\x1e\x1f\x85\u2028\u2029" else ascii(c)[1:-1]
-
-
-def moment(ms: int | None) -> str:
-    """An instant in the zone of this machine, to the minute; a dash for none."""
-    return "—" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+def lines(text: str) -> str:
+    """The same with its line ends and blanks."""
+    return _CLEANED.sub(lambda found: clean(found[0]), _BLANKS.sub(" ", text.replace("\r\n", "\n")))
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:
-    """Labelled values, one a line."""
+    """Labelled values, one a line; those without a value are left out."""
     known = [(label, value) for label, value in pairs if value]
     width = max((len(label) for label, _ in known), default=0)
     for label, value in known:
-        print(f"{label.ljust(width)}  {value}")
+        say(f"{label.ljust(width)}  {value}")
 
 
 def paragraph(text: str) -> None:
-    """A text of many lines, indented, long lines folded at words."""
-    _console().print(Text(text), soft_wrap=False)
+    """A text of many lines; those too long for a terminal are folded at words."""
+    _console().print(lines(text), markup=False)
 
 
 def parts(found: Sequence[Part], lang: Language) -> None:
     """What differs within its words, and how many words are the same elsewhere."""
+    from rich.text import Text
+
     console, drawn = _console(), Text()
     for at, part in enumerate(found):
-        text = clean(part.text, lines=True)
+        text = lines(part.text)
         if part.op == "same":
             drawn.append(_elided(text, lang, first=at == 0, last=at == len(found) - 1))
         elif console.color_system:
@@ -71,26 +70,27 @@ def parts(found: Sequence[Part], lang: Language) -> None:
 
 def bits(found: Sequence[Bit]) -> None:
     """A stretch of text in one line, with what was searched for in bold."""
+    from rich.text import Text
+
     drawn = Text("    ")
     for bit in found:
-        # The blanks at both ends of a bit are what parts it from its neighbours.
-        text = re.sub(r"\s+", " ", bit.text)
-        drawn.append("".join(c if c.isprintable() else _written(c) for c in text), "bold" if bit.found else "")
+        drawn.append(lines(re.sub(r"\s+", " ", bit.text)), "bold" if bit.found else "")
     _console().print(drawn)
 
 
 def _elided(text: str, lang: Language, *, first: bool, last: bool) -> str:
     """The words next to the differences, and the number of those between."""
-    words = _WORD.findall(text)
+    found = _WORD.findall(text)
     before, after = (0 if first else CONTEXT), (0 if last else CONTEXT)
-    left_out = len(words) - before - after
+    left_out = len(found) - before - after
     if left_out <= CONTEXT:
         return text
-    said = say(lang, "cli.diff.same", count=left_out)
-    return f"{''.join(words[:before])}\n… {said} …\n{''.join(words[len(words) - after :])}"
+    said = words(lang, "diff.same", count=left_out)
+    return f"{''.join(found[:before])}\n… {said} …\n{''.join(found[len(found) - after :])}".removeprefix("\n")
 
 
-def _console() -> Console:
+def _console() -> "Console":
     """Colours on a terminal that has them; elsewhere lines stay as long as they are."""
-    is_terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not is_terminal)
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())

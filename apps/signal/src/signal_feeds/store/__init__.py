@@ -110,10 +110,11 @@ class Store:
 def sources_in(cursor: sqlite3.Cursor) -> list[Source]:
     """Rows of `source` as records."""
     names = [column[0] for column in cursor.description]
-    return [_source_of(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [source_of(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
 
-def _source_of(row: dict[str, Any]) -> Source:
+def source_of(row: dict[str, Any]) -> Source:
+    """A row of `source` as a record; `row` is used up."""
     del row["address"]
     row["hints"] = msgspec.json.decode(row["hints"], type=Hints)
     row["orphaned"] = bool(row["orphaned"])

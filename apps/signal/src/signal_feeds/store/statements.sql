@@ -20,6 +20,31 @@ SELECT * FROM source WHERE number = :number
 -- :name sources
 SELECT * FROM source ORDER BY id
 
+-- All or one, each beside its task.
+-- :name listed
+SELECT s.*, t.state, t.reason, t.due_ms
+FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE :id IS NULL OR s.id = :id
+ORDER BY t.state IS NOT 'waiting', t.due_ms, s.id
+-- Those that somebody names: they can be orphaned.
+-- :name named_sources
+SELECT * FROM source WHERE origin IN ('builtin', 'toml') ORDER BY id
+
+-- Whose task is over, or was taken away.
+-- :name without_task
+SELECT s.id FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE t.state IS NULL OR t.state NOT IN ('waiting', 'running', 'held') ORDER BY s.id
+
+-- :name due
+SELECT s.id, s.last_attempt FROM nextdue_tasks t JOIN source s ON s.id = t.key
+WHERE t.name = 'collect' AND t.state IN ('waiting', 'running') AND t.queue IN (SELECT value FROM json_each(:queues))
+  AND (t.due_ms IS NULL OR t.due_ms <= :now OR t.state = 'running')
+
+-- :name put_off
+SELECT s.id, s.last_attempt, t.due_ms FROM json_each(:ids) i
+CROSS JOIN source s ON s.id = i.value CROSS JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE t.state = 'waiting' AND t.due_ms IS NOT NULL
+
 -- :name add_source
 INSERT INTO source(id, url, given, address, kind, origin, added)
 VALUES (:id, :url, :url, :address, :kind, :origin, :now)
@@ -30,7 +55,8 @@ UPDATE source SET url = :url, address = :address WHERE number = :number
 -- Somebody declared another URL: what was stored of the old one says nothing of it.
 -- :name redeclare
 UPDATE source SET url = :url, given = :url, address = :address, etag = NULL, last_modified = NULL, digest = NULL,
-  fresh_s = 0, not_before = 0, gone_first = NULL, gone_times = 0, moved_to = NULL, moved_times = 0, same_as = NULL
+  hints = '{}', fresh_s = 0, failures = 0, faults = 0, last_error = NULL, last_attempt = NULL, not_before = 0,
+  gone_first = NULL, gone_times = 0, moved_to = NULL, moved_first = NULL, moved_times = 0, same_as = NULL
 WHERE number = :number
 
 -- :name orphan
@@ -63,8 +89,9 @@ UPDATE source SET etag = NULL, last_modified = NULL, digest = NULL WHERE number 
 INSERT INTO attempt(source, begun, ended, status, reason, fresh, changed, cut, asked_by)
 VALUES (:number, :begun, :ended, :status, :reason, :fresh, :changed, :cut, :asked_by)
 
+-- Those that the quotas count stay.
 -- :name purge_attempts
-DELETE FROM attempt WHERE source = :number
+DELETE FROM attempt WHERE source = :number AND (asked_by IS NULL OR begun <= :counted)
   AND id <= (SELECT id FROM attempt WHERE source = :number ORDER BY id DESC LIMIT 1 OFFSET :keep)
 
 -- :name attempts
@@ -82,7 +109,7 @@ SELECT url, title, type FROM offer WHERE source = :number ORDER BY rowid
 -- entries
 
 -- :name known
-SELECT e.key, e.id, e.revision, r.fingerprint
+SELECT e.key, e.id, e.revision, r.fingerprint, e.first_seen
 FROM json_each(:keys) k CROSS JOIN entry e ON e.source = :number AND e.key = k.value JOIN revision r ON r.id = e.revision
 
 -- :name add_entry
@@ -111,6 +138,9 @@ ON CONFLICT(source) DO UPDATE SET asked = excluded.asked, asked_by = excluded.as
 
 -- :name wished
 SELECT asked, asked_by FROM wish WHERE source = :number
+
+-- :name wishes_of_others
+SELECT count(*) FROM wish WHERE source <> :number
 
 -- :name granted
 DELETE FROM wish WHERE source = :number
@@ -182,9 +212,10 @@ UPDATE source SET title = :title WHERE number = :number AND title IS NULL
 
 -- search
 
+-- By nothing but the rank, so that FTS5 sorts and snippets are made of what is shown alone.
 -- :name search
 SELECT e.id, s.id, s.number, s.title, r.title, r.link, coalesce(r.published, e.first_seen),
   (SELECT d.verdict FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint),
   highlight(words, 0, char(2), char(3)), snippet(words, 1, char(2), char(3), '…', 24)
 FROM words JOIN entry e ON e.id = words.rowid JOIN revision r ON r.id = e.revision JOIN source s ON s.number = e.source
-WHERE words MATCH :query ORDER BY words.rank, e.id DESC LIMIT :limit
+WHERE words MATCH :query ORDER BY words.rank LIMIT :limit
