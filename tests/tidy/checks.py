@@ -19,7 +19,7 @@ NOT_OURS = re.compile(r"\.git|\.venv|\.hypothesis|\.\w+_cache|__pycache__|build|
 
 SOURCES = ("src", "apps/signal/src")
 """Where the packages lie."""
-PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql", "tx.sql", "marks.sql")
+PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql", "tx.sql", "marks.sql", "pages.sql")
 """Pages whose names are asked for as they stand."""
 SQL_HOLDERS = {"sql", "_sql", "SQL"}
 # `sql` may also be a plain string or the mapping itself.

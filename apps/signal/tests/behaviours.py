@@ -58,7 +58,9 @@ def message(
 ) -> bytes:
     """A whole HTTP message; header values are latin-1. `length`: what Content-Length claims."""
     lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in (headers or {}).items())]
-    if status not in (204, 304) and status >= 200:
+    if status in (204, 304) or status < 200:
+        body = b""
+    else:
         lines.append(f"Content-Length: {len(body) if length is None else length}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
@@ -110,14 +112,14 @@ def _names(headers: dict[str, str]) -> dict[str, str]:
 # the paths
 
 
-def _feed(exchange: Exchange, entries: str = "1") -> bytes:
+def _feed(exchange: Exchange, entries: str = "1", *words: str) -> bytes:
     return conditional(feed(int(entries)), etag=f'"of {entries}"', last_modified=DAY)(exchange)  # type: ignore[return-value]
 
 
 _NOT_MODIFIED = message(304)
 
 
-def _not_modified(exchange: Exchange) -> bytes:
+def _not_modified(exchange: Exchange, *words: str) -> bytes:
     return _NOT_MODIFIED
 
 

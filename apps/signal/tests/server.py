@@ -132,13 +132,23 @@ class _Connection(asyncio.Protocol):
         while self._script is None and (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head, self._buffer = self._buffer[: end + 4], self._buffer[end + 4 :]
             self._answer(Request(head, self.address, self.peer, self.number, self.tls))
-        if len(self._buffer) > HEAD_AT_MOST and self.transport is not None:
+        if self.transport is None:
+            return
+        if self._buffer.startswith(b"\x16\x03"):  # as real servers say to those who begin with TLS
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            self.transport.close()
+        elif len(self._buffer) > HEAD_AT_MOST:
             self.transport.abort()
 
     def _answer(self, request: Request) -> None:
         assert self.transport is not None
         exchange = self.server._exchange(self, request)
-        found = self.server._script(request)(exchange)
+        try:
+            found = self.server._script(request)(exchange)
+        except Exception as error:
+            found = f"HTTP/1.1 500 {error!r}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode(
+                "latin-1", "replace"
+            )
         if isinstance(found, bytes):
             self.transport.write(found)
             if b"connection: close" in request.head.lower() or b"\r\nConnection: close" in found:

@@ -136,8 +136,9 @@ class Signal:
         service.lock()
         try:
             time.sleep(max(0, not_before_ms - self.now_ms()) / 1000)
+            self.install()  # before the worker notes what `once` means, so that what is new here belongs to it
             service.open()
-            self.install()
+            self._orphan_all()  # again: those whose worker was killed are given back by now
         except BaseException:
             service.stop()
             raise
@@ -179,7 +180,10 @@ class Signal:
                 source = self._source(tx, row[0])
                 due = max(regular_due(source, self.settings.interval_of(source)), self.now_ms())
                 self._put(tx, source.id, source.url, source.kind, due, "replace")
-        ids = {declared.id for declared in named}
+        self._orphan_all()
+
+    def _orphan_all(self) -> None:
+        ids = {declared.id for declared in self.settings.declared()}
         for source in self.store.sources_by("named_sources"):
             self._orphan(source, source.id not in ids)
 

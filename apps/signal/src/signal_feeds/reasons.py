@@ -80,6 +80,8 @@ def reason_of(error: BaseException) -> Reason:
         (aiohttp.ClientConnectionError, "connect"),
         (aiohttp.ClientPayloadError, "bad_encoding"),
         (aiohttp.ClientResponseError, "http_server"),
+        # An address in a spelling such as 127.1 or 2130706433, which a resolver would take for one.
+        (aiohttp.InvalidURL, "address_refused"),
         (sqlite3.Error, "store"),
         (StoreError, "store"),
     )

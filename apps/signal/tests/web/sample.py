@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from apps.signal.tests.web.building import DAY, HOUR, MINUTE, NOW, Folder, item
+from signal_feeds.reasons import Reason
 from signal_feeds.records import Offer, Source
+from signal_feeds.store import SQL
 
 HOSTILE = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>'\x1b[31m\u202eevil{{7*7}}"
 LONG_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 3
@@ -13,7 +15,7 @@ STORY = """<p>A river that was moved a hundred years ago is finding its old bed 
 who measured it in spring speak of <em>patience</em>, the farmers of <a href="https://a.example/why">something else</a>.</p>
 <h2>What was measured</h2><ul><li>the speed of the water at eleven places</li><li>what it carries</li></ul>
 <blockquote><p>We drew a line, and the river read it as a suggestion.</p></blockquote>
-<pre><code>level = baseline + sum(abs(measured - predicted) for measured, predicted in zip(observations, predictions, strict=True))
+<pre><code>level = baseline + sum(abs(a - b) for a, b in zip(observations_of_the_year, predictions_of_the_model))
 </code></pre><p><img src="https://cdn.example/river.jpg" alt="The river at the old mill"></p>"""
 WIDE = (
     "<table><tr>"
@@ -78,16 +80,17 @@ def _in_trouble(folder: Folder) -> None:
     )
     folder.fail(page, "not_a_feed", status=200, ended=NOW - 5 * MINUTE, offers=offers)
     folder.fail(folder.add("our-fault", "https://ours.example/", due=NOW + MINUTE), "store", ended=NOW - MINUTE)
-    for name, reason in (("password", "http_auth"), ("moved-about", "bad_304"), ("gone", "http_gone")):
+    reasons: list[tuple[str, Reason]] = [("password", "http_auth"), ("stale", "bad_304"), ("gone", "http_gone")]
+    for name, reason in reasons:
         folder.fail(folder.add(name, f"https://{name}.example/", due=NOW + 6 * DAY), reason, ended=NOW - 2 * HOUR)
     paused = folder.add("paused-one", "https://paused.example/feed")
     handle = folder.nd.get("collect", paused.id)
     assert handle is not None
     handle.pause()
     orphan = folder.add("orphan", "https://orphan.example/feed", origin="toml")
-    folder.write(lambda tx: tx.execute("UPDATE source SET orphaned = 1 WHERE number = ?", (orphan.number,)))
-    twin = folder.add("twin", "https://twin.example/feed", due=NOW + HOUR)
-    folder.write(lambda tx: tx.execute("UPDATE source SET same_as = 'river-notes' WHERE number = ?", (twin.number,)))
+    folder.write(lambda tx: tx.execute(SQL["orphan"], {"number": orphan.number, "orphaned": True}))
+    folder.add("twin", "https://twin.example/feed", due=NOW + HOUR)
+    folder.write(lambda tx: tx.execute("UPDATE source SET same_as = 'river-notes' WHERE id = 'twin'", {}))
 
 
 def _hostile(folder: Folder) -> Source:

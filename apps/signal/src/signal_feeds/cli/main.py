@@ -11,7 +11,7 @@ from typing import Any
 
 from nextdue import NextdueError, NotAStore, OwnerBusy, StoreMissing
 from signal_feeds.app import Signal
-from signal_feeds.cli import editing, exchange, setting_up, sources, why, work
+from signal_feeds.cli import editing, exchange, serve, setting_up, sources, why, work
 from signal_feeds.cli.output import complain, nobody_listens
 from signal_feeds.errors import (
     BadFingerprint,
@@ -26,7 +26,7 @@ from signal_feeds.errors import (
 )
 from signal_feeds.settings import DATABASE, FILE, here
 
-MODULES = (setting_up, sources, work, why, editing, exchange)
+MODULES = (setting_up, sources, work, why, editing, exchange, serve)
 """Their add_commands(commands) add parsers, each with `run(signal, args)`, which answers the exit code. In the order of
 `signal --help`. What a person did wrong is raised as SignalError, and shown here."""
 OK, FAULT, BAD_USAGE, BUSY, INTERRUPTED = 0, 1, 2, 3, 130

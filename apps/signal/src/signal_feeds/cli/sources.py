@@ -167,9 +167,16 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=list_)
     parser = _named(commands, "refresh", "ask for a request out of turn", refresh)
-    parser.add_argument("--by", metavar="WHO", required=True, help="who asks for it; kept in the history")
+    parser.add_argument("--by", type=_who, metavar="WHO", required=True, help="who asks for it; kept in the history")
     _named(commands, "pause", "ask a source no more", pause)
     _named(commands, "resume", "ask a paused source again", resume)
+
+
+def _who(text: str) -> str:
+    text = text.strip()
+    if not 1 <= len(text) <= 100 or not text.isprintable():
+        raise argparse.ArgumentTypeError("WHO is a name: 1 to 100 characters in one line")
+    return text
 
 
 def _named(commands: Any, name: str, says: str, run: Run) -> argparse.ArgumentParser:

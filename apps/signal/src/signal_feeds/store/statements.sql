@@ -173,10 +173,11 @@ WHERE e.id > :after AND NOT EXISTS (SELECT 1 FROM decision d WHERE d.entry = e.i
   AND (NOT :changed OR EXISTS (SELECT 1 FROM decision p WHERE p.entry = e.id))
 ORDER BY e.id LIMIT :limit
 
+-- All of them but those whose current text is decided, of which there is one decision each.
 -- :name count_waiting
-SELECT count(*) FROM entry e JOIN revision r ON r.id = e.revision
-WHERE NOT EXISTS (SELECT 1 FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint)
-  AND (NOT :changed OR EXISTS (SELECT 1 FROM decision p WHERE p.entry = e.id))
+SELECT CASE WHEN :changed THEN (SELECT count(DISTINCT entry) FROM decision) ELSE (SELECT count(*) FROM entry) END
+  - (SELECT count(*) FROM decision d JOIN revision r ON r.entry = d.entry AND r.fingerprint = d.fingerprint
+    JOIN entry e ON e.id = d.entry AND e.revision = r.id)
 
 -- The same verdict again leaves its time, so that the published feed stays as it is.
 -- :name decide
@@ -186,17 +187,22 @@ ON CONFLICT(entry, fingerprint) DO UPDATE SET
 
 -- What is published: the current revision if it is approved. With :keep, where that one waits for a decision, the
 -- decided one before it, if that is approved.
+-- What is sorted is narrow: the texts are read of those alone that are in the end on the page.
 -- :name approved
+WITH top(entry, revision, updated) AS MATERIALIZED (
+  SELECT e.id, r.id, max(d.at, r.seen) AS updated
+  FROM decision d JOIN revision r ON r.entry = d.entry AND r.fingerprint = d.fingerprint JOIN entry e ON e.id = d.entry
+  WHERE d.verdict = 'approved' AND (e.revision = r.id OR (:keep
+    AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
+      WHERE c.id = e.revision)
+    AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
+      WHERE c.entry = e.id AND (c.seen, c.id) > (r.seen, r.id))))
+  ORDER BY updated DESC, e.id DESC LIMIT :limit OFFSET :offset
+)
 SELECT e.id, e.key, s.id, s.number, s.title, s.given, s.site, r.title, r.link, r.author, r.html, r.text,
-  coalesce(r.published, e.first_seen), max(d.at, r.seen) AS updated
-FROM decision d JOIN revision r ON r.entry = d.entry AND r.fingerprint = d.fingerprint
-  JOIN entry e ON e.id = d.entry JOIN source s ON s.number = e.source
-WHERE d.verdict = 'approved' AND (e.revision = r.id OR (:keep
-  AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
-    WHERE c.id = e.revision)
-  AND NOT EXISTS (SELECT 1 FROM revision c JOIN decision p ON p.entry = c.entry AND p.fingerprint = c.fingerprint
-    WHERE c.entry = e.id AND (c.seen, c.id) > (r.seen, r.id))))
-ORDER BY updated DESC, e.id DESC LIMIT :limit OFFSET :offset
+  coalesce(r.published, e.first_seen), t.updated
+FROM top t CROSS JOIN revision r ON r.id = t.revision JOIN entry e ON e.id = t.entry JOIN source s ON s.number = e.source
+ORDER BY t.updated DESC, t.entry DESC
 
 -- When the first source came: what tells this folder's feed from all others.
 -- :name founded
@@ -213,9 +219,14 @@ UPDATE source SET title = :title WHERE number = :number
 -- search
 
 -- By nothing but the rank, so that FTS5 sorts and snippets are made of what is shown alone.
+-- What was found is marked in those alone that are shown: marking is dear.
 -- :name search
+WITH top(id, rank) AS MATERIALIZED (
+  SELECT rowid, rank FROM words WHERE words MATCH :query ORDER BY rank, rowid DESC LIMIT :limit
+)
 SELECT e.id, s.id, s.number, s.title, r.title, r.link, coalesce(r.published, e.first_seen),
   (SELECT d.verdict FROM decision d WHERE d.entry = e.id AND d.fingerprint = r.fingerprint),
   highlight(words, 0, char(2), char(3)), snippet(words, 1, char(2), char(3), '…', 24)
-FROM words JOIN entry e ON e.id = words.rowid JOIN revision r ON r.id = e.revision JOIN source s ON s.number = e.source
-WHERE words MATCH :query ORDER BY words.rank LIMIT :limit
+FROM top t CROSS JOIN words ON words.rowid = t.id JOIN entry e ON e.id = t.id JOIN revision r ON r.id = e.revision
+  JOIN source s ON s.number = e.source
+WHERE words MATCH :query ORDER BY t.rank, t.id DESC
