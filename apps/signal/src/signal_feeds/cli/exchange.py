@@ -12,6 +12,8 @@ from signal_feeds.errors import Unreadable, Unwritable
 from signal_feeds.texts import say as words
 
 OK, FAULT = 0, 1
+IMPORT = """Add what can be added and list the rest with reasons; folders of the file aren't kept. Exit code 0 if the
+whole file was read, 1 if it is broken (what comes before that is added) or lists no feed."""
 
 
 def publish(signal: Signal, args: argparse.Namespace) -> int:
@@ -85,7 +87,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--url", help="where these files will be found on the web, for a feed's links to itself")
     parser.add_argument("--title", default="Signal", help="of the feed (%(default)s)")
     parser.set_defaults(run=publish)
-    parser = commands.add_parser("import", help="add the sources of an OPML file")
+    parser = commands.add_parser("import", help="add the sources of an OPML file", description=IMPORT)
     parser.add_argument("file", metavar="FILE.opml")
     parser.set_defaults(run=import_)
     parser = commands.add_parser("export", help="write the sources to an OPML file")
