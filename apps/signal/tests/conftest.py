@@ -34,7 +34,7 @@ def tx(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(tmp_path / "signal.db", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     # What Signal needs of nextdue's tables is the due of a task.
-    connection.execute("CREATE TABLE nextdue_tasks(name TEXT, key TEXT, due_ms INTEGER)")
+    connection.execute("CREATE TABLE nextdue_tasks(name TEXT, key TEXT, due_ms INTEGER, state TEXT)")
     store.install(connection)
     add(connection, "ada")
     yield connection

@@ -254,7 +254,7 @@ def test_the_line_of_an_attempt(tx: sqlite3.Connection) -> None:
 def test_the_plain_question(tx: sqlite3.Connection) -> None:
     """One schedule: SELECT id, failures FROM sources WHERE next_due <= ? ORDER BY next_due, id, in seconds."""
     add(tx, "eve")
-    tx.execute("INSERT INTO nextdue_tasks VALUES ('collect', 'ada', 5001), ('collect', 'eve', 5000)")
+    tx.execute("INSERT INTO nextdue_tasks(name, key, due_ms) VALUES ('collect', 'ada', 5001), ('collect', 'eve', 5000)")
     fail(tx, "timeout")
     question = "SELECT id, failures FROM sources WHERE next_due <= ? ORDER BY next_due, id"
     assert tx.execute(question, (5,)).fetchall() == [("eve", 0)]

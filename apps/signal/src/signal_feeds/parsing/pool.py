@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -102,22 +103,20 @@ class _Child:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        self._late = False
+        self._poll = select.poll()
+        self._poll.register(self._from, select.POLLIN)
 
     def ask(self, asked: Asked, limit_s: float) -> Answered:
         """Its answer. Raises Failed: parse after `limit_s`, internal if it died."""
-        timer = threading.Timer(limit_s, self._expire)
-        timer.start()
         try:
             write_frame(self._to, msgspec.msgpack.encode(asked))
-            payload = read_frame(self._from)
+            if not self._poll.poll(limit_s * 1000):
+                raise Failed("parse")
+            payload = read_frame(self._from)  # it sends an answer once it has all of it
         except OSError:
             payload = None
-        finally:
-            timer.cancel()
-            timer.join()
-        if payload is None or self._late:
-            raise Failed("parse" if self._late else "internal")
+        if payload is None:
+            raise Failed("internal")
         return msgspec.msgpack.decode(payload, type=Answered)
 
     def kill(self) -> None:
@@ -131,7 +130,3 @@ class _Child:
         self._from.close()
         with suppress(BrokenPipeError):  # what was not sent yet is lost with it
             self._to.close()
-
-    def _expire(self) -> None:
-        self._late = True
-        self._process.kill()

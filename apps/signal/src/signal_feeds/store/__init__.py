@@ -32,6 +32,10 @@ class Tx(Protocol):
         """Run one statement."""
         ...
 
+    def executemany(self, sql: str, params: Sequence[Mapping[str, Any]], /) -> sqlite3.Cursor:
+        """Run one statement for each of these."""
+        ...
+
 
 def one(tx: Tx, name: str, **params: Any) -> Any:
     """The first row of a named statement, or None."""

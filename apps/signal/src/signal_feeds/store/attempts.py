@@ -103,33 +103,17 @@ def save_items(tx: Tx, number: int, items: tuple[Item, ...], now_ms: int) -> tup
     """Store what is new and what has changed: how many of each, and since when the oldest known entry is known."""
     keys = msgspec.json.encode([item.key for item in items]).decode()
     rows = tx.execute(SQL["known"], {"keys": keys, "number": number}).fetchall()
-    known = {row[0]: (row[1], row[3]) for row in rows}
-    fresh = changed = 0
-    for item in items:
-        entry, fingerprint = known.get(item.key, (None, None))
-        if fingerprint == item.fingerprint:
-            continue
-        if entry is None:
-            entry = tx.execute(SQL["add_entry"], {"number": number, "key": item.key, "now": now_ms}).lastrowid
-            fresh += 1
-        else:
-            tx.execute(SQL["drop_words"], {"entry": entry})
-            changed += 1
-        values = {
-            "entry": entry,
-            "fingerprint": item.fingerprint,
-            "title": item.title,
-            "link": item.link,
-            "author": item.author,
-            "html": item.html,
-            "text": item.text,
-            "published": item.published_ms,
-            "now": now_ms,
-        }
-        tx.execute(SQL["add_revision"], values)
-        tx.execute(SQL["turn"], {"entry": entry, "fingerprint": item.fingerprint})
-        tx.execute(SQL["add_words"], {"entry": entry, "title": item.title, "text": item.text})
-    return fresh, changed, min((row[4] for row in rows), default=None)
+    known = {row[0]: row[1] for row in rows}
+    turned = [item for item in items if known.get(item.key) != item.fingerprint]
+    fresh = [item.key for item in turned if item.key not in known]
+    tx.executemany(SQL["add_entry"], [{"number": number, "key": key, "now": now_ms} for key in fresh])
+    ids = dict(tx.execute(SQL["entries"], {"keys": keys, "number": number}).fetchall()) if turned else {}
+    revisions = [{**msgspec.structs.asdict(item), "entry": ids[item.key], "now": now_ms} for item in turned]
+    tx.executemany(SQL["add_revision"], revisions)
+    tx.executemany(SQL["turn"], revisions)
+    tx.executemany(SQL["drop_words"], [{"entry": ids[item.key]} for item in turned if item.key in known])
+    tx.executemany(SQL["add_words"], revisions)
+    return len(fresh), len(turned) - len(fresh), min((row[2] for row in rows), default=None)
 
 
 class _Moved(NamedTuple):

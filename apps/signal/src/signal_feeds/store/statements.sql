@@ -109,8 +109,11 @@ SELECT url, title, type FROM offer WHERE source = :number ORDER BY rowid
 -- entries
 
 -- :name known
-SELECT e.key, e.id, e.revision, r.fingerprint, e.first_seen
+SELECT e.key, r.fingerprint, e.first_seen
 FROM json_each(:keys) k CROSS JOIN entry e ON e.source = :number AND e.key = k.value JOIN revision r ON r.id = e.revision
+
+-- :name entries
+SELECT e.key, e.id FROM json_each(:keys) k CROSS JOIN entry e ON e.source = :number AND e.key = k.value
 
 -- :name add_entry
 INSERT INTO entry(source, key, revision, first_seen) VALUES (:number, :key, 0, :now)
@@ -118,7 +121,7 @@ INSERT INTO entry(source, key, revision, first_seen) VALUES (:number, :key, 0, :
 -- The same text again is the same revision, wherever it stood in between.
 -- :name add_revision
 INSERT INTO revision(entry, fingerprint, title, link, author, html, text, published, seen)
-VALUES (:entry, :fingerprint, :title, :link, :author, :html, :text, :published, :now)
+VALUES (:entry, :fingerprint, :title, :link, :author, :html, :text, :published_ms, :now)
 ON CONFLICT(entry, fingerprint) DO UPDATE SET seen = excluded.seen
 
 -- :name turn
