@@ -208,6 +208,7 @@ class Desk:
                     ran_ms = (time.monotonic_ns() - begun_ns) // 1_000_000
                     line = Finish(ran_ms, keep_rows=store.keep_rows, keep_ms=store.keep_ms, now_ms=now)
                     verbs.rest(one, claim, line, until)
+                    tx.settles()
                     one.on_commit(self.connections.ring)
         except BaseException:
             tell(None)
@@ -253,8 +254,17 @@ class Desk:
             if claim.id and not verbs.held(one, claim):
                 raise verbs.lost(claim)
             yield tx
-            if claim.id and verbs.settle(one, claim, end(store)):
-                one.on_commit(self.connections.ring)
+            self._settle(one, claim, tx, end(store))
+
+    def _settle(self, one: Guest, claim: Claim, tx: object, finish: Finish) -> None:
+        if not claim.id:
+            return  # called by hand
+        if verbs.settle(one, claim, finish):
+            one.on_commit(self.connections.ring)
+        if isinstance(tx, Transaction):
+            tx.settles()
+        else:
+            verbs.purge(one.execute, finish.keep_rows, finish.keep_ms, finish.now_ms, 1)
 
     def guest_check(self, claim: Claim, tx: object) -> None:
         """Before the block of a finish() in the user's transaction."""
@@ -272,8 +282,7 @@ class Desk:
         """After that block. Whatever goes wrong rolls the user's transaction back."""
         try:
             with self._guest(tx) as (one, store):
-                if claim.id and verbs.settle(one, claim, end(store)):
-                    one.on_commit(self.connections.ring)
+                self._settle(one, claim, tx, end(store))
                 if isinstance(tx, Transaction):  # of others nobody says for sure what was committed
                     tx.on_settled(lambda: tell("settled"))
         except BaseException:

@@ -74,22 +74,20 @@ class Transaction:
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._calls: list[Callable[[], None]] = []
         self._settled: list[Callable[[], None]] = []
+        self._purges = 0
 
     def __repr__(self) -> str:
         return f"<transaction on {self.path}{'' if self._connection else ', ended'}>"
 
     def execute(self, sql: str, params: Values = ()) -> sqlite3.Cursor:
         """Run one statement. Raises sqlite3.Error as it is, and BadTransaction outside of the block or its thread."""
-        with self._checked(sql) as connection:
-            return connection.execute(sql, params)
+        return self._checked(sql).execute(sql, params)
 
     def executemany(self, sql: str, params: Iterable[Values]) -> sqlite3.Cursor:
         """Run one statement for each set of values. Raises as execute() does."""
-        with self._checked(sql) as connection:
-            return connection.executemany(sql, params)
+        return self._checked(sql).executemany(sql, params)
 
-    @contextmanager
-    def _checked(self, sql: str) -> Iterator[sqlite3.Connection]:
+    def _checked(self, sql: str) -> sqlite3.Connection:
         connection = self._connection
         if connection is None:
             raise BadTransaction(f"this transaction on {self.path} has ended with its block; begin another one")
@@ -105,12 +103,22 @@ class Transaction:
             self._settled.clear()
         if not connection.in_transaction:  # else this would be committed by itself
             raise BadTransaction("a statement before this one, like INSERT OR ROLLBACK, rolled this transaction back")
-        yield connection
+        return connection
 
     def on_commit(self, call: Callable[[], None]) -> None:
         """Have this called after the commit; a rollback forgets it."""
         if call not in self._calls:
             self._calls.append(call)
+
+    def settles(self) -> None:
+        """One more task was settled here, so that more is to be purged before the commit."""
+        self._purges += 1
+
+    def purge(self) -> None:
+        """At the end of the block: once for all that was settled in it."""
+        if self._purges:
+            store = self.store
+            purge(self.execute, store.keep_rows, store.keep_ms, store.clock()["now"], self._purges)
 
     def on_settled(self, call: Callable[[], None]) -> None:
         """The same for who has settled a task here, unless something of the transaction is rolled back after that."""
@@ -181,6 +189,7 @@ class Connections:
                     tx = Transaction(connection, store)
                     yield tx, store
                     calls = tx.calls()
+                    tx.purge()
             finally:
                 self._here.what = None
                 if tx is not None:
@@ -296,8 +305,7 @@ def held(wire: Wire, claim: Claim) -> bool:
 
 def lock(wire: Wire, claim: Claim) -> bool:
     """Take the write lock; whether the claim still stands. Then it does to the end of the transaction."""
-    wire.execute(SQL["tx_lock"], {"id": claim.id, "token": claim.token})
-    return bool(wire.execute(SQL["tx_did"], {})[0][0])
+    return bool(wire.execute(SQL["tx_lock"], {"id": claim.id, "token": claim.token}))
 
 
 def lost(claim: Claim) -> LeaseLost:
@@ -329,16 +337,20 @@ def rest(wire: Wire, claim: Claim, finish: Finish, until_ms: int | None) -> None
         wire.execute(SQL["tx_again"], {**proof, "again_delay": None, "again_due": None, "slot": None})
     else:
         wire.execute(SQL["tx_wait"], {**proof, "until": until_ms})
-    _make_room(wire, claim, group, finish)
+    _let_follow(wire, claim, group, finish)
 
 
-def _make_room(wire: Wire, claim: Claim, group: str | None, finish: Finish) -> None:
-    """What every end of a claim does: let one of its group go, and purge at most twice what it settled."""
+def _let_follow(wire: Wire, claim: Claim, group: str | None, finish: Finish) -> None:
+    """What every end of a claim does: let one of its group go."""
     if group is not None:
         wire.execute(SQL["tx_unblock"], {"name": claim.name, "grp": group, "now": finish.now_ms})
-    purge = {"now": finish.now_ms, "keep_rows": finish.keep_rows, "keep_ms": finish.keep_ms}
+
+
+def purge(execute: Callable[[str, Params], object], keep_rows: int, keep_ms: int, now: int | None, count: int) -> None:
+    """What every transaction does that settled so many: purge at most twice as much."""
+    bounds = {"now": now, "keep_rows": keep_rows, "keep_ms": keep_ms, "count": count}
     for statement in ("tx_purge_kept", "tx_purge_runs", "tx_purge_results", "tx_purge_tasks"):
-        wire.execute(SQL[statement], purge)
+        execute(SQL[statement], bounds)
 
 
 def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
@@ -354,8 +366,7 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
     key, group, others_due, stop = found[0]
     kept = {"keep_rows": finish.keep_rows, "keep": finish.result_ms}
     wire.execute(SQL["tx_run"], {**proof, **kept, "outcome": "done", "ran": finish.ran_ms, "result": finish.result})
-    wire.execute(SQL["tx_awaited"], {**proof, "result": finish.result})
-    awaited = bool(wire.execute(SQL["tx_did"], {})[0][0])
+    awaited = bool(wire.execute(SQL["tx_awaited"], {"id": claim.id, "now": finish.now_ms, "result": finish.result}))
     itself = stop is None and (finish.again_delay_ms is not None or finish.again_due_ms is not None)
     if claim.occurrence is not None:
         itself = _fired(wire, claim, finish if itself else None, others_due, proof)
@@ -364,7 +375,7 @@ def settle(wire: Wire, claim: Claim, finish: Finish) -> bool:
         wire.execute(SQL["tx_again"], {**proof, "again_delay": delay, "again_due": due, "slot": None})
     else:
         wire.execute(SQL["tx_forget" if key is None else "tx_rest"], proof)
-    _make_room(wire, claim, group, finish)
+    _let_follow(wire, claim, group, finish)
     return itself or awaited or others_due is not None or group is not None
 
 

@@ -2,7 +2,7 @@
 -- statements and no temporary objects; the block holds the write lock across returns to Python anyway.
 -- . Whatever settles shows (id, token).
 -- The words in braces are explained in words.sql and caller.sql, but for this one: how far the history is purged.
--- :define doomed (SELECT max(id) FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2) WHERE ended < {instant} - :keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - :keep_rows)
+-- :define doomed (SELECT max(id) FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * :count) WHERE ended < {instant} - :keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - :keep_rows)
 
 -- Which file a connection has open, and what its commits are worth.
 -- :name tx_file
@@ -24,7 +24,7 @@ SELECT t.key, t.grp, t.again_due, t.stop FROM nextdue_task t WHERE t.id = :id AN
 
 -- The same, and from now on nobody else writes: a transaction that began by reading might not be able to write.
 -- :name tx_lock
-UPDATE nextdue_task SET token = token WHERE id = :id AND token = :token
+UPDATE nextdue_task SET token = token WHERE id = :id AND token = :token RETURNING id
 
 -- :name tx_extend
 UPDATE nextdue_task SET due = min(max(due, {instant} + :ms), {max}) WHERE id = :id AND token = :token
@@ -36,7 +36,7 @@ FROM nextdue_task WHERE id = :id AND token = :token AND (:keep_rows > 0 OR :keep
 
 -- Those that come after it may start.
 -- :name tx_awaited
-UPDATE nextdue_mark SET done = {instant}, result = :result, problem = NULL WHERE waits = :id AND done IS NULL
+UPDATE nextdue_mark SET done = {instant}, result = :result, problem = NULL WHERE waits = :id AND done IS NULL RETURNING task
 
 -- It waits, for an event or for a time.
 -- :name tx_wait
@@ -109,10 +109,10 @@ SELECT task, name, key, result, keep FROM nextdue_run WHERE id <= {doomed} AND k
 DELETE FROM nextdue_run WHERE id <= {doomed}
 
 -- :name tx_purge_results
-DELETE FROM nextdue_result WHERE task IN (SELECT task FROM nextdue_result WHERE keep <= {instant} LIMIT 2)
+DELETE FROM nextdue_result WHERE task IN (SELECT task FROM nextdue_result WHERE keep <= {instant} LIMIT 2 * :count)
 
 -- :name tx_purge_tasks
-DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_task WHERE gone_at <= {instant} LIMIT 2)
+DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_task WHERE gone_at <= {instant} LIMIT 2 * :count)
 
 -- A task with a key, by the same cases as nextdue_put_do of caller.sql, which can't be on a user's connection: what holds
 -- the key ('over' may begin a new life), and then one of the four statements below, or none.

@@ -138,6 +138,7 @@ class Crew:
             store, now = self.store, self.clock.now()
             finish = Finish(ran_ms, keep_rows=store.keep_rows, keep_ms=store.keep_ms, now_ms=now)
             self.freed = tx.settle(Guest(connection), claim, finish) or self.freed
+            tx.purge(Guest(connection).execute, store.keep_rows, store.keep_ms, now, 1)
             connection.execute("COMMIT")
         except LeaseLost:
             connection.execute("ROLLBACK")
