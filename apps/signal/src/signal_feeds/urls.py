@@ -63,7 +63,7 @@ def checked(text: str) -> str:
 
 
 def address_of(url: str) -> str:
-    """By what two URLs are compared: no scheme, no `www` rule, no difference by a slash at the end.
+    """By what two URLs are compared: no scheme, no default port, no slash at the end.
 
     >>> address_of("http://Example.org:80/feed/") == address_of("https://example.org/feed")
     True

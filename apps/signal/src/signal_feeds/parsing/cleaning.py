@@ -9,6 +9,11 @@ import nh3
 from signal_feeds.parsing.encoding import without_controls
 from signal_feeds.urls import canonical_link
 
+LONGEST = 1_000_000
+"""Characters of one entry; what is over is cut off."""
+MOST_REFERENCES = 50_000
+"""Ampersands of one entry, the same: nh3 is quadratic in them too."""
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -71,6 +76,10 @@ def clean(source: str, base: str) -> str:
     >>> clean('<a href="/x" onclick="y()">z</a><script>w</script>', "https://example.org/a/")
     '<a href="https://example.org/x" rel="noopener noreferrer nofollow">z</a>'
     """
+    if len(source) > LONGEST:
+        source = source[:LONGEST]
+    if source.count("&") > MOST_REFERENCES:
+        source = "&".join(source.split("&", MOST_REFERENCES)[:MOST_REFERENCES])
     if source.count("<") > _LIGHT and _is_heavy(source):
         source = _rebuilt(source)
     return without_controls(_cleaner(base).clean(source))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from signal_feeds.reasons import Failed
 
+MOST_TAGS = 500_000
+"""A tag costs the parser 10 us and up: a document with more of them is refused."""
 _ROOT = re.compile(r"<((?:[A-Za-z_][\w.-]*:)?(?:rss|rdf|feed|channel))(?=[\s>/])", re.I)
 # The same behind a warning of the web server, or within a page: there it has to say what it is.
 _MISPLACED_ROOT = re.compile(r"<((?:[A-Za-z_][\w.-]*:)?(?:rss|rdf|feed))\s[^<>]{0,2000}?(?:version|xmlns)[^<>]*>", re.I)
@@ -41,7 +43,7 @@ def is_json(text: str) -> bool:
 
 
 def document(text: str, most: int) -> Document:
-    """The feed in `text`, of at most `most` entries. Raises Failed('not_a_feed')."""
+    """The feed in `text`, of at most `most` entries. Raises Failed: not_a_feed, too_large."""
     start, entities = _prolog(text)
     root = _ROOT.match(text, start) or _MISPLACED_ROOT.search(text, start, start + _LOOK)
     if root is None:
@@ -52,6 +54,8 @@ def document(text: str, most: int) -> Document:
     if "&#" in body:
         body = _BAD_REFERENCE.sub("", body)
     body, around, cut = _cut(body, most)
+    if body.count("<") > MOST_TAGS:
+        raise Failed("too_large")
     return Document(_doctype(entities) + body, around, cut)
 
 

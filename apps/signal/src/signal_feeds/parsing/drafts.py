@@ -10,11 +10,14 @@ import msgspec
 
 from signal_feeds.parsing.cleaning import clean, text_of
 from signal_feeds.parsing.encoding import without_controls
+from signal_feeds.reasons import Failed
 from signal_feeds.records import Item
 
 DAY_MS = 86_400_000
 EARLIEST_MS = -2_208_988_800_000
 """1900: a date before that is a mistake."""
+LARGEST_HTML = 1 << 25
+"""Characters of all entries."""
 LONGEST_KEY = 1_000
 LONGEST_TITLE = 1_000
 LONGEST_AUTHOR = 200
@@ -42,8 +45,14 @@ def items_of(drafts: Iterable[Draft], now_ms: int) -> tuple[Item, ...]:
     """The entries in the order of the document, no key twice.
 
     Twice the same guid: with the same link the last one stays, with different links each is known by guid and link.
+    Raises Failed: too_large.
     """
-    made = [_item(draft, now_ms) for draft in drafts]
+    made, size = list[Item](), 0
+    for draft in drafts:
+        made.append(_item(draft, now_ms))
+        size += len(made[-1].html)
+        if size > LARGEST_HTML:  # what is misnested is written out again and again
+            raise Failed("too_large")
     links: dict[str, set[str]] = {}
     for item in made:
         links.setdefault(item.key, set()).add(_link_of(item))

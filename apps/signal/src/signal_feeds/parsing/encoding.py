@@ -19,7 +19,6 @@ _WIDE = (
 )
 # Python's names for what browsers take the same labels for (the Encoding Standard): each is the larger set.
 _LARGER = {
-    "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
     "iso8859-11": "cp874",
@@ -29,9 +28,8 @@ _LARGER = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
     "big5": "big5hkscs",
-    "koi8-u": "koi8-u",
 }
-# Codecs that are no text (rot13, zlib), or by which markup may hide (utf-7), are not among these.
+# Codecs that are no text (rot13, zlib), by which markup may hide (utf-7), or that say nothing (ascii) are not here.
 _KNOWN = frozenset(
     ["utf-8", "koi8-r", "koi8-u", "cp866", "mac-cyrillic", "mac-roman", "ptcp154", "kz1048", "cp874", "gb18030"]
     + ["big5hkscs", "cp932", "euc_jp", "iso2022_jp", "cp949"]
