@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
+
 from signal_feeds.fetching.client import Client
 from signal_feeds.reasons import Failed
 from signal_feeds.records import Answer

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from signal_feeds.errors import BadSource
-from signal_feeds.fetching.client import Client, agent
-from signal_feeds.reasons import Failed
 
 from apps.signal.tests.behaviours import DAY, answer, conditional, feed, in_turn, message, raw
 from apps.signal.tests.fetching.conftest import LOOPBACK, Fetch
 from apps.signal.tests.server import Server
+from signal_feeds.errors import BadSource
+from signal_feeds.fetching.client import Client, agent
+from signal_feeds.reasons import Failed
 
 Fails = Callable[..., Failed]
 

@@ -31,7 +31,9 @@ JSON_10 = json_feed(
     version="https://jsonfeed.org/version/1",
     home_page_url="https://example.org/",
 )
-JSON_11 = JSON_10.replace("version/1", "version/1.1").replace('"author": {"name": "Ann"}', '"authors": [{"name": "Ann"}]')
+JSON_11 = JSON_10.replace("version/1", "version/1.1").replace(
+    '"author": {"name": "Ann"}', '"authors": [{"name": "Ann"}]'
+)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,9 @@ def test_each_format_says_the_same(document: str) -> None:
     assert (item.title, item.link, item.text) == ("Entry", "https://example.org/1", "Text")
 
 
-@pytest.mark.parametrize("wrapping", ["\n\n  {}\n", "\ufeff{}", "<br />\n<b>Warning</b>: oh\n{}", "{}<script>x</script>"])
+@pytest.mark.parametrize(
+    "wrapping", ["\n\n  {}\n", "\ufeff{}", "<br />\n<b>Warning</b>: oh\n{}", "{}<script>x</script>"]
+)
 @pytest.mark.parametrize("document", [RSS_20, ATOM_10, RSS_091], ids=["rss", "atom", "with doctype"])
 def test_dirt_around_a_feed_does_no_harm(document: str, wrapping: str) -> None:
     assert only(wrapping.replace("{}", document)).text == "Text"
@@ -130,7 +134,9 @@ def test_the_first_entries_are_kept_and_the_others_counted(name: str, most: int)
 
 
 def test_what_stands_behind_the_entries_that_were_cut_is_read() -> None:
-    document = rss("<guid>1</guid>", "<guid>2</guid>", channel="").replace("</channel>", "<title>Late</title></channel>")
+    document = rss("<guid>1</guid>", "<guid>2</guid>", channel="").replace(
+        "</channel>", "<title>Late</title></channel>"
+    )
     assert read(document, most=1).title == "Late"
 
 
@@ -152,7 +158,9 @@ def test_relative_links_go_by_xml_base_then_the_feeds_link_then_where_it_is_from
 
 
 def test_a_fixture_has_no_url_to_go_by() -> None:
-    item = only(rss("<guid>1</guid><link>y</link><description>&lt;a href='x'&gt;z</description>", channel=""), url="fixture:a")
+    item = only(
+        rss("<guid>1</guid><link>y</link><description>&lt;a href='x'&gt;z</description>", channel=""), url="fixture:a"
+    )
     assert (item.link, item.html) == (None, '<a rel="noopener noreferrer nofollow">z</a>')
 
 
@@ -193,7 +201,10 @@ def test_the_fullest_text_is_taken() -> None:
     assert only(atom(text)).html == "<p>a &lt;b&gt;</p><p>c</p>"
     xhtml = "<id>1</id><content type='xhtml'><div xmlns='http://www.w3.org/1999/xhtml'><p>x</p></div></content>"
     assert only(atom(xhtml)).html == "<p>x</p>"
-    assert [item.text for item in items(json_feed({"id": 1, "summary": "s"}, {"id": 2, "content_html": "<p>h"}))] == ["s", "h"]
+    assert [item.text for item in items(json_feed({"id": 1, "summary": "s"}, {"id": 2, "content_html": "<p>h"}))] == [
+        "s",
+        "h",
+    ]
 
 
 def test_who_wrote_it() -> None:

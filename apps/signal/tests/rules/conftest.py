@@ -1,6 +1,5 @@
 """A Signal under the test kit of nextdue: real files, a real server, and a clock that moves when it is told to."""
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.signal.tests.samples import MINUTE, NOW
+from apps.signal.tests.samples import NOW
 from apps.signal.tests.server import Request, Script, Server
 from nextdue.testing import Sandbox
 from signal_feeds import parsing
@@ -92,7 +91,9 @@ class World:
 
     def attempts(self, name: str) -> list[sqlite3.Row]:
         """Its history, the oldest first."""
-        return self.query("SELECT a.* FROM attempt a JOIN source s ON s.number = a.source WHERE s.id = ? ORDER BY a.id", name)
+        return self.query(
+            "SELECT a.* FROM attempt a JOIN source s ON s.number = a.source WHERE s.id = ? ORDER BY a.id", name
+        )
 
     def seen(self, name: str) -> list[Request]:
         """The requests that the server got."""

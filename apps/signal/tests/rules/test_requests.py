@@ -66,7 +66,9 @@ def test_validators_only_with_their_entries(world: World, point: str) -> None:
 
 def test_a_feed_that_could_not_be_read_leaves_no_validators(world: World) -> None:
     """Acceptance 2: what has no entries has no validators either."""
-    world.put("ada", answer(b"<html><p>Later!</p></html>", etag='"1"'), answer(b"", etag='"1"'), answer(feed(1), etag='"1"'))
+    world.put(
+        "ada", answer(b"<html><p>Later!</p></html>", etag='"1"'), answer(b"", etag='"1"'), answer(feed(1), etag='"1"')
+    )
     assert world.row("ada").etag is None
     world.until_due("ada")
     world.until_due("ada")
@@ -95,7 +97,9 @@ def test_an_honest_name(world: World) -> None:
 
     world._client = Client(contact=world.signal.settings.contact, allow_net=[network("127.0.0.0/8")])
     world.put("ada", answer(feed(1)))
-    assert re.fullmatch(rb"Signal/[0-9.]+ \(\+https://ada.example/about\)", world.seen("ada")[0].header("user-agent") or b"")
+    assert re.fullmatch(
+        rb"Signal/[0-9.]+ \(\+https://ada.example/about\)", world.seen("ada")[0].header("user-agent") or b""
+    )
 
 
 def moved(world: World, hours: int) -> None:
@@ -149,7 +153,12 @@ def test_a_redirect_to_a_page_is_not_stored(world: World) -> None:
 
 def test_a_month_of_a_source(world: World) -> None:
     """Acceptance 1 and 4: thirty days of a source that changes daily: 48 requests a day, all but one conditional."""
-    world.put("ada", lambda exchange: conditional(feed(3, tag=f"{exchange.number // 48}-"), etag=f'"{exchange.number // 48}"')(exchange))
+    world.put(
+        "ada",
+        lambda exchange: conditional(feed(3, tag=f"{exchange.number // 48}-"), etag=f'"{exchange.number // 48}"')(
+            exchange
+        ),
+    )
     world.sandbox.advance(30 * DAY / 1000, limit=10_000)
     assert 30 * 48 - 2 <= len(world.seen("ada")) <= 30 * 48 + 2
     assert [one for one in conditions(world) if one == (None, None)] == [(None, None)]
