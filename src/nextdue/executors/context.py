@@ -101,20 +101,8 @@ class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
     __slots__ = (
-        *(
-            "_before",
-            "_begun_ns",
-            "_claim",
-            "_cursor",
-            "_desk",
-            "_ended",
-            "_ending",
-            "_finish",
-            "_keeps",
-            "_labels",
-            "_lost",
-        ),
-        *("_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
+        *("_before", "_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_ending", "_finish", "_keeps", "_labels"),
+        *("_lost", "_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
         "ends_at",
     )
 

@@ -94,7 +94,7 @@ def test_what_was_decided_holds_against_the_declaration_in_the_document() -> Non
 
 @pytest.mark.parametrize("packed", [b"\x1f\x8b\x08rest", b"PK\x03\x04rest", b"\x28\xb5\x2f\xfdrest"])
 def test_what_is_still_packed_is_bad_encoding(packed: bytes) -> None:
-    with pytest.raises(Failed, match="^bad_encoding$"):
+    with pytest.raises(Failed, match=r"^bad_encoding$"):
         only(packed)
 
 
@@ -129,5 +129,5 @@ def test_koi8_is_not_taken_for_utf8(text: str) -> None:
 
 @pytest.mark.parametrize("bom", [codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE], ids=["8", "16", "32"])
 def test_nothing_but_a_bom_is_empty(bom: bytes) -> None:
-    with pytest.raises(Failed, match="^empty$"):
+    with pytest.raises(Failed, match=r"^empty$"):
         only(bom)

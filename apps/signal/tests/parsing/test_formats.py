@@ -1,5 +1,7 @@
 """RSS 0.9x, 1.0 and 2.0, Atom 0.3 and 1.0, JSON Feed 1.0 and 1.1: what is read of them; and what is no feed."""
 
+from typing import Any
+
 import pytest
 
 from apps.signal.tests.parsing.feeds import HOUR_MS, NOW_MS, URL, atom, items, json_feed, only, read, rss
@@ -18,7 +20,8 @@ RSS_090 = RSS_10.replace("http://purl.org/rss/1.0/", "http://my.netscape.com/rdf
 ATOM_03 = """<feed version="0.3" xmlns="http://purl.org/atom/ns#"><title>Blog</title>
 <link rel="alternate" type="text/html" href="https://example.org/"/>
 <entry><title>Entry</title><link rel="alternate" type="text/html" href="https://example.org/1"/>
-<id>tag:1</id><issued>2026-11-30T10:00:00Z</issued><content type="text/html" mode="escaped">Text</content></entry></feed>"""
+<id>tag:1</id><issued>2026-11-30T10:00:00Z</issued>
+<content type="text/html" mode="escaped">Text</content></entry></feed>"""
 RSS_20 = rss("<title>Entry</title><link>https://example.org/1</link><description>Text</description>")
 ATOM_10 = atom(
     "<title>Entry</title><id>1</id><link href='/1'/><content type='html'>Text</content>",
@@ -265,7 +268,15 @@ def test_dates_of_json(value: object, expected: int | None) -> None:
 
 
 def test_odd_json_does_no_harm() -> None:
-    odd = [1, None, "x", [], {"id": None}, {"id": True, "title": {"a": 1}}, {"id": "ok", "url": 7, "authors": "x"}]
+    odd: list[Any] = [
+        1,
+        None,
+        "x",
+        [],
+        {"id": None},
+        {"id": True, "title": {"a": 1}},
+        {"id": "ok", "url": 7, "authors": "x"},
+    ]
     assert "ok" in [item.key for item in items(json_feed(*odd, author=3, home_page_url=[]))]
 
 

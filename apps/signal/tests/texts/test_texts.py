@@ -5,7 +5,9 @@ from string import Formatter
 
 import pytest
 
-from signal_feeds.texts import EN, LANGUAGES, RU, TEXTS, form, say
+from signal_feeds.texts import LANGUAGES, TEXTS, form, say
+from signal_feeds.texts.en import EN
+from signal_feeds.texts.ru import RU
 
 COUNTED = re.compile(r"\[(\w+)((?:\|[^|\[\]]*)+)\]")
 FORMS = {"en": 2, "ru": 3}

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(
     reason="the pages weren't tried in a browser: chromium and chromium-driver aren't installed",
 )
 PAGES = ["/", "/sources", "/sources?show=failing", "/source/1", "/source/6", "/source/8", "/source/16", "/queue",
-         "/entry/1", "/entry/2", "/entry/5", "/entry/9", "/entry/10", "/entry/12", "/search?q=river", "/nope"]  # fmt: skip
+         "/entry/1", "/entry/2", "/entry/5", "/entry/9", "/entry/10", "/entry/12",
+         "/search?q=river", "/nope"]  # fmt: skip
 PHONE, DESK = 390, 1280
 LOOK = (Path(__file__).parent / "look.js").read_text("utf-8")
 """What is wrong with the page that is shown, as a list of sentences."""
@@ -38,7 +39,7 @@ class Browser:
         self.driver.get(f"http://127.0.0.1:{self.pages.port}{path}{query}lang={lang}")
 
     def command(self, name: str, **values: object) -> None:
-        self.driver.execute_cdp_cmd(name, values)  # type: ignore[attr-defined]
+        self.driver.execute_cdp_cmd(name, values)
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(script)
@@ -129,7 +130,8 @@ def test_the_keyboard_leads_through_the_page(browser: Browser, width: int) -> No
             browser.run("""
             const focused = document.activeElement, style = getComputedStyle(focused);
             const box = focused.getBoundingClientRect();
-            return [focused.innerText, style.outlineStyle, parseFloat(style.outlineWidth), box.right > 0 && box.width > 0];
+            return [focused.innerText, style.outlineStyle, parseFloat(style.outlineWidth),
+                    box.right > 0 && box.width > 0];
         """)
         )
     assert seen[0][0] == "to the content"

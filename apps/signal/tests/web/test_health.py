@@ -70,9 +70,9 @@ def test_well_or_not(tmp_path: Path, due: int, working: bool, status: int) -> No
 
 def test_the_oldest_is_named_and_the_paused_are_not(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    for name, due in (("b", NOW - HOUR), ("a", NOW - MINUTE), ("paused", NOW - DAY)):
-        source = folder.add(name, f"https://{name}.example/", due=due)
-    folder.succeed(source, ended=NOW - 10 * MINUTE)
+    dues = {"b": NOW - HOUR, "a": NOW - MINUTE, "paused": NOW - DAY}
+    sources = {name: folder.add(name, f"https://{name}.example/", due=due) for name, due in dues.items()}
+    folder.succeed(sources["paused"], ended=NOW - 10 * MINUTE)
     handle = folder.nd.get("collect", "paused")
     assert handle is not None
     handle.pause()

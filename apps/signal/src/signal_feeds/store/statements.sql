@@ -14,9 +14,6 @@ SELECT * FROM source WHERE id = :id
 -- :name source_by_address
 SELECT * FROM source WHERE address = :address
 
--- :name source_by_number
-SELECT * FROM source WHERE number = :number
-
 -- :name sources
 SELECT * FROM source ORDER BY id
 
