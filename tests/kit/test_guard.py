@@ -2,8 +2,10 @@
 
 import contextlib
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -144,3 +146,14 @@ def test_an_exclusive_application_takes_no_lock_in_a_sandbox(nextdue, tmp_path):
 
 
 def nothing() -> None: ...
+
+
+def test_what_lies_among_the_modules_and_only_says_that_it_is_one(nextdue, shop, monkeypatch):
+    """As `_cffi_backend.Lib` does, which cryptography puts there."""
+
+    class Pretender:
+        __class__ = ModuleType
+
+    monkeypatch.setitem(sys.modules, "pretender", Pretender())
+    with pytest.raises(BadDefinition, match=REFUSED):
+        shop.find()

@@ -55,7 +55,7 @@ def _name(app: declared.Application) -> str:
     names = [
         (word not in own, f"{word}.{name}")
         for word, module in modules.items()
-        if isinstance(module, ModuleType)
+        if issubclass(type(module), ModuleType)  # some that lie there only say that they are one
         for name, value in list(ModuleType.__getattribute__(module, "__dict__").items())
         if value is app
     ]
