@@ -143,7 +143,7 @@ def _spin(exchange: Exchange, to: str = "/spin") -> bytes:
 
 async def _drip(exchange: Exchange, where: str) -> None:
     start, byte = {
-        "start": (b"", b"H"),
+        "start": (b"HTTP/1.1 200 ", b"O"),
         "headers": (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
         "body": (message(200, length=MIB), b"x"),
         "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),

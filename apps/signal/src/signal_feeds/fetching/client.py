@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import aiohttp
 from aiohttp.http import StreamWriter
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from yarl import URL
 
 from signal_feeds import urls
@@ -206,7 +206,10 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
 
 
 def _headers_too_large(error: BaseException | None) -> bool:
+    """Whether that is at the root of it; of too many of them aiohttp says so by words alone."""
     while error is not None and not isinstance(error, LineTooLong):
+        if isinstance(error, BadHttpMessage) and error.message.startswith("Too many"):
+            break
         error = error.__cause__
     return error is not None
 

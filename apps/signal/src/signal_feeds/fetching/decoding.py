@@ -129,13 +129,13 @@ class _Brotli:
 
 
 def _unpacker(coding: str) -> _Unpacker | None:
-    match coding.strip().lower():
-        case "gzip" | "x-gzip":
-            return _Zlib(_GZIP)
-        case "deflate":
-            return _Zlib(None)
-        case "br" if brotli is not None:
-            return _Brotli()
-        case name if name in _NO_CODING:
+    match [name for part in coding.lower().split(",") if (name := part.strip()) not in _NO_CODING]:
+        case []:
             return None
+        case ["gzip" | "x-gzip"]:
+            return _Zlib(_GZIP)
+        case ["deflate"]:
+            return _Zlib(None)
+        case ["br"] if brotli is not None:
+            return _Brotli()
     raise Failed("bad_encoding")
