@@ -239,6 +239,10 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             then = f" ({s.attempts} of {declared.options.retry.limit or 'any number'}), {again}"
         return f"{s.outcome}{then}: {reason}{message}"
 
+    def stopping(self) -> bool:
+        """Whether it was told to stop, by a signal or a call; after its end, whether that was why."""
+        return self.worker is not None and self.worker.stopping
+
     # in the foreground
 
     def run(self) -> None:
@@ -254,7 +258,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             return
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            self.ask_to_stop(0 if self.worker is not None and self.worker.stopping else None)
+            self.ask_to_stop(0 if self.stopping() else None)
 
         previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:

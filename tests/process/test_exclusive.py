@@ -127,6 +127,19 @@ def test_two_in_one_process_and_again_after_the_end(app: Nextdue, tmp_path: Path
     app.close()
 
 
+def test_a_worker_knows_whether_it_was_told_to_stop(app: Nextdue) -> None:
+    through = app.working(once=True)
+    assert not through.stopping()
+    through.run()
+    assert not through.stopping()
+    with app.working() as told:
+        assert not told.stopping()
+        told.ask_to_stop()
+        assert told.stopping()
+    assert told.stopping()
+    app.close()
+
+
 def test_what_could_not_be_opened_leaves_the_lock(tmp_path: Path) -> None:
     (tmp_path / "app.db").mkdir()
     app = Nextdue(tmp_path / "app.db", exclusive=tmp_path / "app.lock")

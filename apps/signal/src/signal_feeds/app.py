@@ -1,5 +1,7 @@
 """Signal in one folder: its settings, its file, and the task that collects."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -122,7 +124,7 @@ class Signal:
             due = self._due(queues) if once else {}
             begun()
             service.run()
-            while once and (later := self._put_off(due)) is not None:
+            while once and not service.stopping() and (later := self._put_off(due)) is not None:
                 service = self._worker(queues, once, jobs, later)
                 service.run()
         finally:
@@ -132,13 +134,18 @@ class Signal:
 
     def _worker(self, queues: list[str], once: bool, jobs: int | None, not_before_ms: int = 0) -> Service:
         """One that has the lock and an open file. It waits for `not_before_ms` in between."""
+        if HTTP in queues:
+            # Now: the spacing counts from when a task is taken, and a first request that is late comes near the second.
+            import signal_feeds.fetching.client  # noqa: F401
         service = self.nd.working(loop=jobs or self.settings.jobs, queues=queues, once=once)
         service.lock()
         try:
-            time.sleep(max(0, not_before_ms - self.now_ms()) / 1000)
+            stopped = _told_to_stop_within(max(0, not_before_ms - self.now_ms()) / 1000)
             self.install()  # before the worker notes what `once` means, so that what is new here belongs to it
             service.open()
             self._orphan_all()  # again: those whose worker was killed are given back by now
+            if stopped:
+                service.ask_to_stop()
         except BaseException:
             service.stop()
             raise
@@ -161,7 +168,8 @@ class Signal:
             return None  # nothing comes of waiting for them
         due.clear()
         due.update(left)
-        return min((rows[id]["due_ms"] for id in left), default=None)
+        dues = [rows[id]["due_ms"] for id in left if rows[id]["due_ms"] is not None]
+        return min(dues, default=None)
 
     # sources
 
@@ -260,6 +268,20 @@ class Signal:
         self._recorder.close()
         self.store.close()
         self.nd.close()
+
+
+def _told_to_stop_within(seconds: float) -> bool:
+    """Wait so long; True at once if SIGTERM or SIGINT comes, which end a worker in its main thread."""
+    told = threading.Event()
+    if seconds <= 0 or threading.current_thread() is not threading.main_thread():
+        return told.wait(seconds)
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    previous = {number: signal.signal(number, lambda *ignored: told.set()) for number in numbers}
+    try:
+        return told.wait(seconds)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _refuse_twin(tx: Tx, declared: Declared, address: str) -> None:

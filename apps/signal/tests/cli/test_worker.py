@@ -1,8 +1,10 @@
 """signal worker: what it prints, what it doesn't do, who may be one, and its exit codes."""
 
 import os
+import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,8 @@ def source(name: str, url: str) -> str:
 
 def make_due(folder) -> None:
     folder.run("init")
-    folder.sql("UPDATE nextdue_task SET due = 1 WHERE name = 'collect' AND key <> 'github-blog'")
+    folder.sql("UPDATE nextdue_task SET due = 1 WHERE due IS NOT NULL AND key <> 'github-blog'")
+    folder.sql("UPDATE nextdue_task SET wished = 1 WHERE rest = 'blocked'")  # those behind another of their host
 
 
 def test_once_reads_what_is_due_and_again_nothing(folder):
@@ -72,6 +75,36 @@ def test_an_address_that_nobody_allowed_is_not_asked(folder):
         make_due(folder)
         assert "near  failed  address_refused" in folder.run("worker", "--once", "--network")
         assert server.seen() == []
+
+
+def several(server: Server, count: int) -> str:
+    """Sources of one host, and nothing else."""
+    first, *rest = [f'[sources.s{n}]\nurl = "{server.url(f"/feed/{n}")}"\n' for n in range(1, count + 1)]
+    off = "".join(f"fixture-{kind} = false\n" for kind in ("rss", "atom", "json"))
+    return f'[builtin]\n{off}{first}spacing = "300ms"\n{"".join(rest)}'
+
+
+def test_once_asks_all_that_are_due_of_one_host_one_after_the_other(folder):
+    """Rule --once: what is due at its start. A well-behaved poller 12: one at a time per host, so far apart."""
+    with Server() as server:
+        folder.settings(several(server, 5))
+        make_due(folder)
+        assert "5 asked, 0 failed, 15 new entries" in folder.run("worker", "--once", *HERE)
+        at = [request.at for request in server.seen()]
+    assert all(later - earlier > 0.2 for earlier, later in pairwise(at))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_once_can_be_stopped_in_between(folder, number):
+    with Server() as server:
+        folder.settings(several(server, 5).replace("300ms", "1h"))
+        make_due(folder)
+        worker = folder.start("worker", "--once", *HERE)
+        worker.says("s1  200")
+        worker.send(number)
+        assert worker.ends() == 0
+        assert worker.lines[-1] == "1 asked, 0 failed, 1 new entry"
+        assert len(server.seen()) == 1
 
 
 @pytest.mark.parametrize("again", ["signal", "nextdue"])

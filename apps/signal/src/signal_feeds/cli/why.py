@@ -110,7 +110,7 @@ def _after_success(source: Source, interval_s: int, lang: Language) -> str:
         reason = words(lang, "because.interval", span=span(lang, interval_s * 1000))
     due = (source.last_attempt or 0) + max(asked_s, interval_s) * 1000
     if politeness.unskipped(due, source.hints) != due:
-        at = f"{datetime.fromtimestamp(due / 1000, UTC):%A %H:%M} GMT"
+        at = f"{datetime.fromtimestamp(due / 1000, UTC):%Y-%m-%d %H:%M} GMT"
         reason += words(lang, "because.skips", at=at)
     return reason
 

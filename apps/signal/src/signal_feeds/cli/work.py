@@ -20,7 +20,7 @@ def worker(signal: Signal, args: argparse.Namespace) -> int:
     lang, counts = signal.settings.language, Counter[str]()
 
     def tell(line: Line) -> None:
-        counts.update(asked=1, failed=line.reason is not None, fresh=line.fresh)
+        counts.update(asked=1, failed=int(line.reason is not None), fresh=line.fresh)
         say(in_line(line, lang))
 
     _log_to_stderr()
@@ -71,6 +71,8 @@ def _log_to_stderr() -> None:
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        # A folder may have no sources of one kind: then nobody uses their queue.
+        handler.addFilter(lambda record: not str(record.msg).startswith("no task uses a queue"))
         log.addHandler(handler)
 
 

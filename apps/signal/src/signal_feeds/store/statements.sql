@@ -37,10 +37,11 @@ SELECT s.id, s.last_attempt FROM nextdue_tasks t JOIN source s ON s.id = t.key
 WHERE t.name = 'collect' AND t.state IN ('waiting', 'running') AND t.queue IN (SELECT value FROM json_each(:queues))
   AND (t.due_ms IS NULL OR t.due_ms <= :now OR t.state = 'running')
 
+-- Those that still wait; due_ms is NULL for one behind another of its host.
 -- :name put_off
 SELECT s.id, s.last_attempt, t.due_ms FROM json_each(:ids) i
 CROSS JOIN source s ON s.id = i.value CROSS JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
-WHERE t.state = 'waiting' AND t.due_ms IS NOT NULL
+WHERE t.state = 'waiting'
 
 -- :name add_source
 INSERT INTO source(id, url, given, address, kind, origin, added)
