@@ -152,7 +152,7 @@ def test_what_lies_among_the_modules_and_only_says_that_it_is_one(nextdue, shop,
     """As `_cffi_backend.Lib` does, which cryptography puts there."""
 
     class Pretender:
-        __class__ = ModuleType
+        __class__ = property(lambda self: ModuleType)
 
     monkeypatch.setitem(sys.modules, "pretender", Pretender())
     with pytest.raises(BadDefinition, match=REFUSED):
