@@ -7,6 +7,7 @@ from bench.figures import (
     calendar,
     drain,
     effects,
+    feeds,
     idle,
     kill,
     neighbours,
@@ -30,4 +31,5 @@ FIGURES = (
     *scale.FIGURES,
     *calendar.FIGURES,
     *schedules.FIGURES,
+    *feeds.FIGURES,
 )

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.roles import Playing, effects, kinds, neighbours, putting, sampling, scale, schedules
+from bench.roles import Playing, effects, feeds, kinds, neighbours, putting, sampling, scale, schedules
 
 ROLES: dict[str, Callable[..., Playing]] = {
     "prime": putting.prime,
@@ -36,6 +36,8 @@ ROLES: dict[str, Callable[..., Playing]] = {
     "schedules-at-once": schedules.schedules_at_once,
     "due-again-raw": schedules.due_again_raw,
     "day": schedules.day,
+    "collect": feeds.collect,
+    "sources-ahead": feeds.sources_ahead,
 }
 
 
