@@ -269,6 +269,10 @@ class Server:
         for script in scripts:
             script.cancel()
         await asyncio.gather(*scripts, return_exceptions=True)
+        for _ in range(100):  # those in a handshake are no _Connection yet; they hear soon that the client is gone
+            if not any(getattr(listener, "_active_count", 0) for listener in listeners):
+                break
+            await asyncio.sleep(0.01)
 
     def _exchange(self, connection: _Connection, request: Request) -> Exchange:
         if self.quick:
