@@ -35,7 +35,7 @@ HEADER_BYTES, HEADERS = 16_384, 256
 """Of one header, and how many."""
 VALIDATOR_BYTES = 4_096
 READ_BYTES = 1 << 16
-"""At most so many are read at a time. asyncio allocates 256 KiB, which malloc maps and unmaps for each: a tenth of all."""
+"""At most so many are read at a time; asyncio's 256 KiB are mapped and unmapped for each read, a tenth of all time."""
 PERMANENT, REDIRECTS = (301, 308), (301, 302, 303, 307, 308)
 ACCEPT = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml, "
