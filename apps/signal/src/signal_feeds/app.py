@@ -86,11 +86,12 @@ class Signal:
             from signal_feeds.parsing.pool import Parser
 
             networks = (*self.settings.allow_net, *self._allow_net)
+            client = Client(contact=self.settings.contact, allow_net=networks, robots=self.settings.robots)
             self._parser = parser = Parser()
             self._collector = Collector(
                 self.store,
                 self._recorder,
-                fetch=self._fetch or Client(contact=self.settings.contact, allow_net=networks).fetch,
+                fetch=self._fetch or client.fetch,
                 parse=self._parse or parser.parse,
                 offers=self._offers or parser.offers,
                 now_ms=self.now_ms,
