@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -137,3 +138,13 @@ def test_a_function_typed_into_an_interpreter_is_told():
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert "BadDefinition" in done.stderr
     assert "needs a function that lies in a file" in done.stderr
+
+
+def test_what_only_says_that_it_is_a_module_is_passed_by(rig, monkeypatch):
+    """As `_cffi_backend.Lib`, which cryptography puts among the modules."""
+
+    class Pretender:
+        __class__ = property(lambda self: ModuleType)
+
+    monkeypatch.setitem(sys.modules, "pretender", Pretender())
+    assert rig(1).run("noop").kind == "done"

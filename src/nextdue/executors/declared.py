@@ -128,13 +128,14 @@ def _declaring(name: str, definition: Definition) -> list[Application]:
 
 def _holders(application: Application) -> list[str]:
     """The modules with this application at their top level; those that load themselves lazily aren't woken."""
-    return [
-        word for word, module in list(sys.modules.items()) if any(value is application for value in _top_level(module))
-    ]
+    modules = list(sys.modules.items())
+    return [word for word, module in modules if any(value is application for value in top_level(module).values())]
 
 
-def _top_level(module: object) -> list[object]:
-    return list(ModuleType.__getattribute__(module, "__dict__").values()) if isinstance(module, ModuleType) else []
+def top_level(module: object) -> dict[str, object]:
+    """The names of a module; none of what lies among the modules and only says that it is one, as of cffi."""
+    real = issubclass(type(module), ModuleType)
+    return dict(ModuleType.__getattribute__(module, "__dict__")) if real else {}
 
 
 def _home(word: str | None) -> Home | None:

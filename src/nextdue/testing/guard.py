@@ -4,7 +4,6 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 import nextdue.app as application
@@ -55,8 +54,7 @@ def _name(app: declared.Application) -> str:
     names = [
         (word not in own, f"{word}.{name}")
         for word, module in modules.items()
-        if issubclass(type(module), ModuleType)  # some that lie there only say that they are one
-        for name, value in list(ModuleType.__getattribute__(module, "__dict__").items())
+        for name, value in declared.top_level(module).items()
         if value is app
     ]
     return min(names)[1] if names else "nd"
