@@ -13,6 +13,7 @@ from apps.signal.tests.behaviours import answer, in_turn
 from apps.signal.tests.fetching.conftest import LOOPBACK, Fetch
 from apps.signal.tests.server import Server
 from signal_feeds.fetching.addresses import Gate, refused
+from signal_feeds.fetching.client import Client
 from signal_feeds.reasons import Failed
 
 Fails = Callable[..., Failed]
@@ -105,12 +106,23 @@ def test_a_second_answer_of_the_resolver_is_not_used(
     assert set(server.connections) == {"127.0.0.1"}
 
 
-def test_names_are_asked_anew_each_time(server: Server, fails: Fails, fetch: Fetch, monkeypatch: Any) -> None:
+def test_names_are_asked_anew_each_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a client that is at work all the time."""
     names(monkeypatch, {"turns.example": ["127.0.0.1"]}, then={"turns.example": ["127.0.0.2"]})
-    client = {"allow_net": [ip_network("127.0.0.1")]}
-    url = f"http://turns.example:{server.port}/feed/1"
-    assert fetch(url, client=client).status == 200
-    assert fails(url, client=client).reason == "address_refused"
+
+    async def twice() -> None:
+        client = Client(allow_net=[ip_network("127.0.0.1")])
+        busy = asyncio.create_task(client.fetch(server.url("/hang")))
+        url = f"http://turns.example:{server.port}/feed/1"
+        try:
+            assert (await client.fetch(url)).status == 200
+            with pytest.raises(Failed, match="address_refused"):
+                await client.fetch(url)
+        finally:
+            busy.cancel()
+            await asyncio.gather(busy, return_exceptions=True)
+
+    asyncio.run(twice())
     assert set(server.connections) == {"127.0.0.1"}
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -63,6 +65,17 @@ def test_names_share_the_deadline_and_hold_nobody_up(
     assert {type(error) for error in hung} == {TimeoutError}
     assert got.status == 200  # type: ignore[attr-defined]
     release.set()
+
+
+def test_a_name_that_hangs_does_not_hold_up_the_exit() -> None:
+    script = """
+import asyncio, socket, threading
+from signal_feeds.fetching.client import Client
+socket.getaddrinfo = lambda *_: threading.Event().wait()
+asyncio.run(Client(timeout_s=0.1).fetch("http://name.example/"))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr.endswith("TimeoutError\n")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "identity"])

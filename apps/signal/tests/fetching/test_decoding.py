@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from apps.signal.tests.behaviours import encoded, feed
 from apps.signal.tests.fetching.conftest import Fetch
 from apps.signal.tests.server import Server
-from signal_feeds.fetching.decoding import MEMBERS, Body
+from signal_feeds.fetching.decoding import MEMBERS, PIECE, Body
 from signal_feeds.reasons import Failed
 
 Fails = Callable[..., Failed]
@@ -87,6 +88,25 @@ def test_just_as_large_as_is_allowed(coding: str, size: int) -> None:
     assert unpacked(coding, [packed], size) == bytes(size)
     with pytest.raises(Failed, match="too_large"):
         unpacked(coding, [packed], size - 1)
+
+
+@pytest.mark.parametrize("size", range(PIECE, PIECE + 300, 7))
+def test_nothing_is_left_within_zlib(size: int) -> None:
+    """Without a checksum after it all may be taken in before all is given out."""
+    bare = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = bare.compress(bytes(size)) + bare.flush()
+    assert unpacked("deflate", [packed]) == bytes(size)
+
+
+def test_a_bomb_of_brotli_is_unpacked_in_pieces() -> None:
+    packed = brotli.compress(bytes(200 * MIB), quality=1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Failed, match="too_large"):
+            unpacked("br", [packed])
+        assert tracemalloc.get_traced_memory()[1] < 12 * MIB
+    finally:
+        tracemalloc.stop()
 
 
 def test_thousands_of_empty_members_are_refused() -> None:
