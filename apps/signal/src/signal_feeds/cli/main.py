@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
         raise NotAFolder(f"{folder} has no {FILE} and no {DATABASE}; make them by: signal init")
     signal = Signal(folder)
     try:
-        if not args.makes and not signal.path.exists():
+        if not args.makes and not args.locks and not signal.path.exists():
             signal.install()
         code: int = args.run(signal, args)
         return code
@@ -115,7 +115,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--folder", metavar="DIR", help="with signal.toml; default: SIGNAL_FOLDER, else the current one"
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    parser.set_defaults(run=None, makes=False)
+    parser.set_defaults(run=None, makes=False, locks=False)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands", prog="signal", parser_class=_Parser)
     for module in MODULES:
         module.add_commands(commands)

@@ -86,7 +86,7 @@ def add_commands(commands: Any) -> None:
         "--allow-net", type=_network, action="append", default=[], metavar="CIDR",
         help="a network beside the open internet that may be asked; may be given again",
     )  # fmt: skip
-    parser.set_defaults(run=worker)
+    parser.set_defaults(run=worker, locks=True)  # before it makes or opens anything
 
 
 def _jobs(text: str) -> int:
