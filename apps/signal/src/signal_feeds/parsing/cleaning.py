@@ -14,6 +14,8 @@ LONGEST = 1_000_000
 MOST_REFERENCES = 50_000
 """Ampersands of one entry, the same: nh3 is quadratic in them too."""
 
+_PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL)
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -88,10 +90,12 @@ def clean(source: str, base: str) -> str:
 def text_of(cleaned: str) -> str:
     """What is visible of what `clean` gave: one line for each block, single spaces, no empty lines.
 
-    >>> text_of("<p>a <b>b</b>c<br>d</p>  <ul><li>1 &lt; 2</li></ul>")
-    'a bc\\nd\\n1 < 2'
+    >>> text_of("<p>a <b>b</b>c<br>d\\ne</p>  <ul><li>1 &lt; 2</li></ul><pre>x\\ny</pre>")
+    'a bc\\nd e\\n1 < 2\\nx\\ny'
     """
     text = cleaned
+    if "\n" in text:  # where a source breaks its lines is nothing that one sees, but in <pre>
+        text = "".join(part if part.startswith("<pre") else part.replace("\n", " ") for part in _PRE.split(text))
     if "<" in text:
         text = _BLOCK_TAG.sub("\n", _CELL_TAG.sub(" ", _INLINE_TAG.sub("", text)))
     if "&" in text:
