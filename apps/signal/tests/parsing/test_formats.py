@@ -218,6 +218,8 @@ def test_who_wrote_it() -> None:
     two = json_feed({"id": 1, "authors": [{"name": "Ann"}, {}, {"name": "Bob"}]})
     assert only(two).author == "Ann, Bob"
     assert only(json_feed({"id": 1}, authors=[{"name": "Ann"}])).author == "Ann"
+    whole = ATOM_10.replace("<entry>", "<author><name>Bob</name></author><entry>", 1)
+    assert [item.author for item in items(whole)] == ["Bob"]  # RFC 4287, 4.2.1
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ class Feed:
         self.url = url
         self.title = cut(_title(feed), 500)
         self.site = canonical_link(_text(feed.get("link")), url)
+        # Whoever wrote a feed wrote the entries that name nobody: RFC 4287, 4.2.1.
+        self._author = _author(feed)
         self.base = self.site or url
         self.hints: Hints = hints_of(feed, document.around)
 
@@ -56,7 +58,7 @@ class Feed:
                 guid=_text(entry.get("id")),
                 link=self._link(entry),
                 title=_title(entry),
-                author=_author(entry),
+                author=_author(entry) or self._author,
                 html=html,
                 base=joined(self.base, base) if base else self.base,
                 published_ms=_published_ms(entry),
@@ -89,10 +91,10 @@ def _title(of: Any) -> str:
     return plain(value) if detail is not None and detail.get("type") in _HTML else line(value)
 
 
-def _author(entry: Any) -> str:
+def _author(of: Any) -> str:
     """The name, else whatever is said of the author."""
-    detail = entry.get("author_detail")
-    return _text(detail.get("name") if detail else "") or _text(entry.get("author"))
+    detail = of.get("author_detail")
+    return _text(detail.get("name") if detail else "") or _text(of.get("author"))
 
 
 def _published_ms(entry: Any) -> int | None:
