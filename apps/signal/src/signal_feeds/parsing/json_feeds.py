@@ -1,10 +1,9 @@
 """JSON Feed 1.0 and 1.1."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-
-import msgspec
 
 from signal_feeds.parsing.cleaning import html_of
 from signal_feeds.parsing.drafts import Draft, cut, line
@@ -25,8 +24,8 @@ class Feed:
 
     def __init__(self, text: str, url: str, most: int) -> None:
         try:
-            found = msgspec.json.decode(text.encode("utf-8", "replace"))
-        except (msgspec.DecodeError, RecursionError):
+            found = json.loads(text)  # where msgspec would refuse half a surrogate pair
+        except (ValueError, RecursionError):
             raise Failed("parse" if "jsonfeed.org/version" in text else "not_a_feed") from None
         items = found.get("items") if isinstance(found, dict) else None
         if not isinstance(items, list) or not _text(found.get("version")).startswith(_VERSIONS):
