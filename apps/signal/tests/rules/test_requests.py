@@ -1,4 +1,4 @@
-"""What is asked of a server, and what isn't: acceptance 1, 2, 4, 6, 7, 8, 11."""
+"""What is asked of a server, and what isn't: acceptance 1, 2, 4, 6, 7, 8, 11, 12."""
 
 import re
 
@@ -163,3 +163,24 @@ def test_a_month_of_a_source(world: World) -> None:
     assert 30 * 48 - 2 <= len(world.seen("ada")) <= 30 * 48 + 2
     assert [one for one in conditions(world) if one == (None, None)] == [(None, None)]
     assert len(world.attempts("ada")) == 50
+
+
+@pytest.mark.parametrize(("spacing", "apart_ms"), [(None, 2_000), ("5s", 5_000)])
+def test_one_request_at_a_time_per_host(world: World, spacing: str | None, apart_ms: int) -> None:
+    """Acceptance 12: one request at a time per host, 2 s apart, settable; other hosts don't wait for it."""
+    if spacing is not None:
+        url = world.server.url("/first")
+        world.write(f'{QUIET}[sources.first]\nurl = "{url}"\nspacing = "{spacing}"\n')
+        world.begin()
+    hosts = {"a": "127.0.0.1", "b": "127.0.0.1", "c": "127.0.0.1", "other": "127.0.0.2"}
+    for name, address in hosts.items():
+        world.put(name, answer(feed(1)), address=address, first=False)
+        task = world.signal.nd.get("collect", name)
+        assert task is not None
+        task.run_now()
+    world.sandbox.advance("20s")
+    begun = {name: world.attempts(name)[0]["begun"] for name in hosts}
+    first, second, third = sorted(begun[name] for name in "abc")
+    assert apart_ms <= second - first <= apart_ms + 100
+    assert apart_ms <= third - second <= apart_ms + 100
+    assert begun["other"] - first <= 100
