@@ -104,3 +104,72 @@ def test_they_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     while Path(f"/proc/{child}").exists() and "State:\tZ" not in Path(f"/proc/{child}/status").read_text():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_the_limit_holds_while_a_document_is_handed_over() -> None:
+    """A child that doesn't even read is ended too: a large document doesn't fit into the pipe."""
+
+    async def work(parser: Parser) -> None:
+        await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        os.kill(child_of(parser), signal.SIGSTOP)
+        with pytest.raises(Failed, match="parse"):
+            await parser.parse(DOCUMENT.encode() + b" " * (1 << 20), "", URL, now_ms=NOW_MS)
+
+    with_parser(work, limit_s=1.0)
+
+
+def test_large_documents_and_large_answers_pass() -> None:
+    large = rss(*(f"<guid isPermaLink='false'>{n}</guid><description>{'x' * 900}</description>" for n in range(2_000)))
+
+    async def work(parser: Parser) -> None:
+        found = await parser.parse(large.encode(), "", URL, now_ms=NOW_MS)
+        assert found == read(large)
+
+    with_parser(work)
+
+
+def test_children_inherit_no_descriptor(tmp_path: Path) -> None:
+    """One owner: the descriptor of the lock isn't inherited by children, even where it is inheritable."""
+    with open(tmp_path / "lock", "w") as lock:
+        os.set_inheritable(lock.fileno(), True)
+
+        async def work(parser: Parser) -> None:
+            await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+            held = {os.readlink(entry) for entry in Path(f"/proc/{child_of(parser)}/fd").iterdir()}
+            assert str(tmp_path / "lock") not in held
+            assert held
+
+        if sys.platform == "linux":
+            with_parser(work)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "service manager"])
+def test_a_signal_to_the_whole_group_is_for_the_parent(number: signal.Signals) -> None:
+    async def work(parser: Parser) -> None:
+        await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        first = child_of(parser)
+        os.kill(first, number)
+        await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        assert child_of(parser) == first
+
+    with_parser(work)
+
+
+def test_closing_ends_what_is_going_on_and_may_be_done_twice() -> None:
+    async def run() -> None:
+        parser = Parser(children=1)
+        await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        child = child_of(parser)
+        os.kill(child, signal.SIGSTOP)
+        going_on = asyncio.ensure_future(parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(parser.close)
+        with pytest.raises(Failed, match="internal"):
+            await going_on
+        parser.close()
+        with pytest.raises(Failed, match="internal"):
+            await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+    asyncio.run(run())

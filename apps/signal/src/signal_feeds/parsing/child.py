@@ -35,11 +35,9 @@ class Answered(msgspec.Struct, array_like=True):
     failed: Reason | None = None
 
 
-def write_frame(target: IO[bytes], payload: bytes) -> None:
-    """The length, and the payload. Raises OSError."""
-    target.write(len(payload).to_bytes(_HEAD, "big"))
-    target.write(payload)
-    target.flush()
+def framed(payload: bytes) -> bytes:
+    """The length, and the payload."""
+    return len(payload).to_bytes(_HEAD, "big") + payload
 
 
 def read_frame(source: IO[bytes]) -> bytes | None:
@@ -59,7 +57,8 @@ def main(parent: int) -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     decoder, encoder = msgspec.msgpack.Decoder(Asked), msgspec.msgpack.Encoder()
     while (payload := read_frame(source)) is not None:
-        write_frame(target, encoder.encode(_answer(decoder.decode(payload))))
+        target.write(framed(encoder.encode(_answer(decoder.decode(payload)))))
+        target.flush()
 
 
 def _answer(asked: Asked) -> Answered:

@@ -7,6 +7,7 @@ from typing import Any
 
 from signal_feeds.parsing.cleaning import html_of
 from signal_feeds.parsing.drafts import Draft, cut, line
+from signal_feeds.parsing.encoding import without_controls
 from signal_feeds.reasons import Failed
 from signal_feeds.records import Hints
 from signal_feeds.urls import canonical_link
@@ -24,7 +25,7 @@ class Feed:
 
     def __init__(self, text: str, url: str, most: int) -> None:
         try:
-            found = json.loads(text)  # where msgspec would refuse half a surrogate pair
+            found = json.loads(text)  # where msgspec would refuse half a surrogate pair, which _text drops
         except (ValueError, RecursionError):
             raise Failed("parse" if "jsonfeed.org/version" in text else "not_a_feed") from None
         items = found.get("items") if isinstance(found, dict) else None
@@ -73,7 +74,7 @@ def _ms(text: str) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """A string or a number, as a string; '' for anything else."""
+    """A string or a number, as a string that can be encoded; '' for anything else."""
     if isinstance(value, str):
-        return value
+        return without_controls(value)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

@@ -13,8 +13,9 @@ MOST = 20
 _LOOK = 512 * 1024
 """Bytes of a page that are looked at."""
 _TYPES = ("application/rss+xml", "application/atom+xml", "application/feed+json", "application/json")
-_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<(link|base)\s([^>]*)", re.I | re.S)
-_ATTRIBUTE = re.compile(r"""([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
+# Bounded: names of attributes are looked for from each letter on.
+_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<(link|base)\s([^>]{0,4000})", re.I | re.S)
+_ATTRIBUTE = re.compile(r"""([a-z-]{1,20})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
 
 
 def offers(body: bytes, content_type: str, url: str) -> tuple[Offer, ...]:

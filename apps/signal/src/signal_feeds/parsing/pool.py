@@ -6,13 +6,13 @@ import select
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import msgspec
 
 from signal_feeds.parsing import MOST
-from signal_feeds.parsing.child import Answered, Asked, read_frame, write_frame
+from signal_feeds.parsing.child import Answered, Asked, framed, read_frame
 from signal_feeds.reasons import Failed
 from signal_feeds.records import Offer, Parsed
 
@@ -56,7 +56,7 @@ class Parser:
             children = list(self._all)
         for child in children:
             child.kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True)  # those that wait for a child get none: see _new
         for child in children:
             child.end()
 
@@ -71,7 +71,7 @@ class Parser:
     def _serve(self, asked: Asked) -> Answered:
         """In a thread: one document to a child. One that fails to answer is ended and not used again."""
         child: _Child | None = getattr(self._here, "child", None)
-        if child is None:
+        if child is None or self._closed:
             child = self._here.child = self._new()
         try:
             return child.ask(asked, self._limit_s)
@@ -103,15 +103,20 @@ class _Child:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        self._poll = select.poll()
-        self._poll.register(self._from, select.POLLIN)
+        os.set_blocking(self._to.fileno(), False)
+        self._taking, self._given = select.poll(), select.poll()
+        self._taking.register(self._to, select.POLLOUT)
+        self._given.register(self._from, select.POLLIN)
 
     def ask(self, asked: Asked, limit_s: float) -> Answered:
         """Its answer. Raises Failed: parse after `limit_s`, internal if it died."""
+        end = time.monotonic() + limit_s
+        rest = memoryview(framed(msgspec.msgpack.encode(asked)))
         try:
-            write_frame(self._to, msgspec.msgpack.encode(asked))
-            if not self._poll.poll(limit_s * 1000):
-                raise Failed("parse")
+            while rest:
+                _await(self._taking, end)
+                rest = rest[os.write(self._to.fileno(), rest) :]
+            _await(self._given, end)
             payload = read_frame(self._from)  # it sends an answer once it has all of it
         except OSError:
             payload = None
@@ -128,5 +133,10 @@ class _Child:
         self._process.kill()
         self._process.wait()
         self._from.close()
-        with suppress(BrokenPipeError):  # what was not sent yet is lost with it
-            self._to.close()
+        self._to.close()
+
+
+def _await(what: select.poll, end: float) -> None:
+    """Until it is ready or dead. Raises Failed: parse at `end`, a monotonic time in s."""
+    if not what.poll(max(0, end - time.monotonic()) * 1000):
+        raise Failed("parse")
