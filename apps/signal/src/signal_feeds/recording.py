@@ -18,8 +18,8 @@ from signal_feeds.store import Tx
 MOST = 64
 """So many outcomes one transaction holds at most: others must not wait long for the write lock."""
 GATHER_S = 0.002
-"""So long a commit waits for others to join it. It takes a quarter of the CPU off 10,000 answers of 'not modified', and
-makes them 1.07 times as fast with 16 jobs; 5 ms make them slower (bench of 2026-12-01)."""
+"""So long a commit waits for others to join it. With 16 jobs it took a quarter of the CPU off thousands of answers of
+'not modified'; 5 ms made them slower (bench/NOTES.md, 2026-12-01)."""
 T = TypeVar("T")
 
 
