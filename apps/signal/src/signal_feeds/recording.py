@@ -12,7 +12,7 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from nextdue import Context
+from nextdue import Context, StoreBusy, StoreFull
 from signal_feeds.store import Tx
 
 MOST = 64
@@ -78,6 +78,9 @@ class Recorder:
     def _settle(self, batch: list[_Outcome]) -> None:
         try:
             answers = self._together(batch)
+        except (StoreBusy, StoreFull) as error:  # alone each of them would wait for the same, one after the other
+            _tell(batch, [error] * len(batch))
+            return
         except BaseException as error:  # whatever it is, nobody may wait for ever
             if len(batch) > 1:
                 for one in batch:

@@ -44,7 +44,7 @@ def test_a_folder_with_settings_alone_is_enough(empty):
 
 
 def test_add_spreads_first_requests_over_half_an_hour(folder):
-    """A well-behaved poller 13."""
+    """Acceptance 13."""
     said = folder.run("add", "https://Example.org/feed#top")
     assert "example.org is added: https://example.org/feed, to be asked in " in said
     assert "by a worker with --network" in said

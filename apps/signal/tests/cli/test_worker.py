@@ -85,7 +85,7 @@ def several(server: Server, count: int) -> str:
 
 
 def test_once_asks_all_that_are_due_of_one_host_one_after_the_other(folder):
-    """Rule --once: what is due at its start. A well-behaved poller 12: one at a time per host, so far apart."""
+    """Rule --once: what is due at its start. Acceptance 12: one at a time per host, so far apart."""
     with Server() as server:
         folder.settings(several(server, 5))
         make_due(folder)

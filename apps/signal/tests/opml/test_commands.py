@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there(desk: Desk) -> None:
 
 
 def test_ten_thousand_are_there_in_seconds_and_asked_over_half_an_hour(desk: Desk) -> None:
-    """A well-behaved poller, 13: adding 10,000 sources by OPML spreads the first requests over 30 min."""
+    """Acceptance 13: adding 10,000 sources by OPML spreads the first requests over 30 min."""
     lines = (f'<outline text="Feed {n}" xmlUrl="https://h{n % 500}.example/{n}"/>\n' for n in range(10_000))
     begun = time.time()
     assert desk("import", wrote(desk, f"<opml><body>{''.join(lines)}{TAIL}")).code == 0
