@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         if number % 2:
             folder.fail(source, "timeout", ended=NOW - MINUTE)
     items = [item(str(number), f"Entry number {number}") for number in range(ENTRIES)]
-    folder.succeed(source, *items, ended=NOW - MINUTE)
+    folder.succeed(folder.source(f"source {SOURCES - 1} & more"), *items, ended=NOW - MINUTE)
     for number in range(1, ENTRIES // 2 + 1):
         folder.decide(number, "approved", at=NOW + number)
     folder.close()
