@@ -11,9 +11,8 @@ HOSTILE = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>'\x1b[31m\u20
 LONG_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 3
 LONG_URL = "https://news.example/" + "a-very-long-path-without-any-place-to-break/" * 8 + "?q=" + "x" * 200
 
-STORY = """<p>A river that was moved a hundred years ago is finding its old bed again, one flood at a time. The
-engineers who measured it in spring speak of <em>patience</em>, the farmers of <a href="https://a.example/why">something
-else</a>.</p>
+STORY = """<p>A river that was moved a hundred years ago finds its old bed again, one flood at a time. Its engineers
+speak of <em>patience</em>, its farmers of <a href="https://a.example/why">something else</a>.</p>
 <h2>What was measured</h2><ul><li>the speed of the water at eleven places</li><li>what it carries</li></ul>
 <blockquote><p>We drew a line, and the river read it as a suggestion.</p></blockquote>
 <pre><code>level = baseline + sum(abs(a - b) for a, b in zip(observations_of_the_year, predictions_of_the_model))

@@ -17,6 +17,7 @@ from signal_feeds.errors import (
     BadFingerprint,
     BadSettings,
     BadSource,
+    CannotServe,
     NotAFolder,
     NothingAsked,
     SignalError,
@@ -32,7 +33,7 @@ MODULES = (setting_up, sources, work, why, editing, exchange, serve)
 OK, FAULT, BAD_USAGE, BUSY, INTERRUPTED = 0, 1, 2, 3, 130
 USAGE = (
     BadSettings, BadSource, UnknownSource, UnknownEntry, BadFingerprint, NothingAsked, Unreadable, NotAFolder,
-    NotAStore, StoreMissing,
+    CannotServe, NotAStore, StoreMissing,
 )  # fmt: skip
 """What the user can put right by another command line or by the settings."""
 EPILOG = """\
