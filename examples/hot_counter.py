@@ -3,10 +3,11 @@ A crash loses what was counted since the last write, up to an interval; nothing 
 
 import threading
 from collections import Counter
+from pathlib import Path
 
 from nextdue import Context, Nextdue, Retry
 
-nd = Nextdue("counter.db")
+nd = Nextdue(Path(__file__).with_name("counter.db"))
 counts, lock = Counter[str](), threading.Lock()  # of this process, so the worker must be in it, too
 
 

@@ -92,7 +92,7 @@ class Task(Generic[P, C, R]):
         latest: Duration | None = None,
         expires: Duration | datetime | None = None,
         group: str | None = None,
-        after: "Handle[Any] | Sequence[Handle[Any]]" = (),
+        after: "Handle[Any] | Sequence[Handle[Any]] | None" = None,
         if_dead: Literal["hold", "cancel"] = "hold",
         tx: Any = None,
     ) -> "Call[P, R]":
@@ -107,9 +107,10 @@ class Task(Generic[P, C, R]):
         anew.
         expires: not to be started after this (an aware datetime, or how long from now); recorded as expired.
         group: the group by which the task's limit and rate count it.
-        after: tasks that must be done before; until then it waits, at rest. ctx.results are what they returned. If
-        one of them ends in any other way, if_dead says whether this one is held, or cancelled; a held one goes on by
-        itself if that one is done after all. Raises UnknownTask, when stored, if nobody knows how one of them ended.
+        after: tasks that must be done before (None or an empty list: no task); until then it waits, at rest.
+        ctx.results are what they returned. If one of them ends in any other way, if_dead says whether this one is
+        held, or cancelled; a held one goes on by itself if that one is done after all. Raises UnknownTask, when
+        stored, if nobody knows how one of them ended.
         tx: store it in this transaction, with which it is committed or rolled back: of nd.transaction(), a
         sqlite3.Connection, SQLAlchemy's Session or Connection (asynchronous ones with aenqueue), or
         django.db.connection inside of atomic().
@@ -148,15 +149,17 @@ class Task(Generic[P, C, R]):
         return Call(self.app, self.definition, put, tx)
 
     def _parents(self, after: Any, if_dead: str, on_conflict: str) -> tuple[int, ...]:
-        handles = [after] if isinstance(after, Handle) else after
+        handles = [] if after is None else [after] if isinstance(after, Handle) else after
         if not isinstance(handles, list | tuple) or not all(isinstance(handle, Handle) for handle in handles):
             raise BadDefinition(f"task {self.name}: after= takes the handles that enqueue() answers, not {after!r}")
         if if_dead not in ("hold", "cancel"):
             raise BadDefinition(f"task {self.name}: if_dead must be hold or cancel, not {if_dead!r}")
-        if handles and (self.options.period_ms is not None or on_conflict not in ("ignore", "reject")):
+        if handles and self.options.period_ms is not None:
+            raise BadDefinition(f"task {self.name} runs on demand: when is a matter of the time, never of after=")
+        if handles and on_conflict not in ("ignore", "reject"):
             raise BadDefinition(
-                f"task {self.name}: what comes after= others is stored once; it can't run on demand, and on_conflict "
-                "can only be ignore or reject"
+                f"task {self.name}: what comes after= others is stored once, so that on_conflict can only be ignore or "
+                f"reject, not {on_conflict}"
             )
         for handle in handles:
             if handle.path != self.app.path:

@@ -399,10 +399,17 @@ def test_a_cycle_in_a_user_s_own_transaction_leaves_that_as_it_was(nd, box, part
     assert (a.state, b.state) == ("dead", "held")
 
 
-@pytest.mark.parametrize("after", [1, "x", ["x"], [1], {"a": 1}, None], ids=repr)
+@pytest.mark.parametrize("after", [1, "x", ["x"], [1], {"a": 1}, False], ids=repr)
 def test_after_takes_handles(part, after):
     with pytest.raises(BadDefinition, match="after= takes the handles"):
         part.using(after=after)
+
+
+@pytest.mark.parametrize("after", [None, (), []], ids=repr)
+def test_no_parent_is_none(box, part, seen, after):
+    part.using(after=after, on_conflict="replace", key="k").enqueue("alone")
+    box.drain()
+    assert seen == [("alone", [])]
 
 
 def test_bad_options(nd, box, part):
@@ -410,10 +417,10 @@ def test_bad_options(nd, box, part):
     with pytest.raises(BadDefinition, match="if_dead must be hold or cancel"):
         part.using(after=parent, if_dead="skip")
     for mode in ("replace", "earliest", "extend", "again"):
-        with pytest.raises(BadDefinition, match="can only be ignore or reject"):
+        with pytest.raises(BadDefinition, match=rf"task part: what comes after= .* ignore or reject, not {mode}"):
             part.using(after=parent, key="k", on_conflict=mode)
     demand = nd.on_demand("1m", name="demand")(lambda: None)
-    with pytest.raises(BadDefinition, match="on demand"):
+    with pytest.raises(BadDefinition, match=r"task demand runs on demand: .* never of after="):
         demand.using(after=parent)
 
 

@@ -935,3 +935,58 @@ def test_a_file_that_is_gone_is_said(nd):
         nd.send("b")
     for file in nd.path.parent.glob("shop.db-*"):
         file.unlink()
+
+
+# where nobody can wait
+
+
+@pytest.mark.parametrize("how", ["asleep", "await_for"])
+def test_a_wait_that_nobody_awaits_fails_the_attempt(box, nd, rows, how):
+    @nd.task(retry=Retry(limit=1))
+    async def forgets(ctx: Context) -> None:
+        if how == "asleep":
+            ctx.asleep("night", "8h")  # type: ignore[unused-coroutine]
+        else:
+            ctx.await_for("night")  # type: ignore[unused-coroutine]
+
+    handle = forgets.enqueue()
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        box.drain()
+    assert (handle.state, handle.view().reason) == ("dead", "coroutine")
+    assert f"{how} 'night' was never awaited" in handle.view().message
+    assert f"await ctx.{how}(...)" in handle.view().message
+    assert rows("SELECT * FROM nextdue_mark") == []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("how", ["sleep", "wait_for"])
+def test_a_wait_inside_of_a_step_is_refused(box, nd, seen, rows, how, asynchronous):
+    words = r"inside of step 'mail' .* wait before the step or after it"
+
+    def wait(ctx: Context) -> None:
+        with pytest.raises(BadDefinition, match=words):
+            ctx.sleep("night", "8h") if how == "sleep" else ctx.wait_for("go")
+        seen.append("mail")
+
+    async def await_(ctx: Context) -> None:
+        with pytest.raises(BadDefinition, match=words):
+            await (ctx.asleep("night", "8h") if how == "sleep" else ctx.await_for("go"))
+        seen.append("mail")
+
+    @nd.task(name="task", retry=Retry(limit=1))
+    def task(ctx: Context) -> None:
+        ctx.step("mail", wait, ctx)
+        ctx.wait_for("go")
+
+    @nd.task(retry=Retry(limit=1))
+    async def atask(ctx: Context) -> None:
+        await ctx.step("mail", await_, ctx)
+        await ctx.await_for("go")
+
+    handle = (atask if asynchronous else task).enqueue()
+    box.drain()
+    assert (handle.state, outcomes(handle)) == ("waiting", ["snoozed"])
+    assert rows("SELECT label FROM nextdue_mark ORDER BY label") == [("@event go",), ("mail",)]
+    nd.send("go")
+    box.drain()
+    assert (handle.state, seen) == ("done", ["mail"])

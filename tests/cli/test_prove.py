@@ -59,6 +59,10 @@ def test_the_report_for_people(tmp_path, cli):
     assert re.fullmatch(r"troubles +\d+ crashes, \d+ clock steps, \d+ pauses, \d+ locks by others", troubles)
     assert re.fullmatch(r"on +SQLite \S+, Python \S+, nextdue \S+", on)
     assert re.fullmatch(r"digest +[0-9a-f]{8}, of seeds 0 to 1", digest)
+    page = (Path(__file__).parents[2] / "docs" / "prove.md").read_text("utf-8")
+    sample = page[page.index("every law held in 200") :].partition("\n```")[0].splitlines()
+    assert [line.split()[0] for line in sample] == [line.split()[0] for line in out.splitlines()]
+    assert re.fullmatch(r"digest +\.{8}, of seeds 0 to 199", sample[-1]), "it is another one in each version"
 
 
 def test_progress_is_shown_while_it_goes_on(tmp_path, cli, monkeypatch):

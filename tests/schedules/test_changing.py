@@ -367,3 +367,75 @@ def test_an_occurrence_in_doubt_is_decided_before_a_change_begins(app, box, seen
     assert seen == [first, "sent", first, 3.5 * H, "sent"]  # and one that stands for those that were missed
     assert handle.state == "waiting"
     assert handle.due == NOON + 4.5 * H
+
+
+@pytest.mark.parametrize("comes", [False, True])
+@pytest.mark.parametrize("timeout", ["5h", None])
+def test_a_pause_during_a_wait_of_an_occurrence_leaves_it_its_wait(app, box, seen, timeout, comes):
+    """It begins nothing while it is paused, and goes on with the occurrence that had begun."""
+    nd = app()
+
+    @nd.task
+    def work(ctx: Context) -> None:
+        slot = ctx.scheduled_for - NOON
+        try:
+            said = ctx.wait_for(f"go {slot / H:g}", timeout)
+        except TimeoutError:
+            said = "too late"
+        seen.append((slot / H, said, (box.now - NOON) / H))
+
+    nd.schedules.put(work, Cron("0 * * * *"), key="k")
+    box.advance("90m")
+    assert nd.schedules.pause(work, "k")
+    if comes:
+        nd.send("go 1", "came")
+    box.advance("2h")
+    assert seen == []
+    assert nd.schedules.resume(work, "k")
+    box.drain()
+    if comes:
+        assert seen == [(1, "came", 3.5)]
+    else:
+        box.advance("3h")
+        assert [said for _, said, _ in seen] == ([] if timeout is None else ["too late"])
+        nd.send("go 1", "came")
+        box.drain()
+        assert [(slot, said) for slot, said, _ in seen] == [(1, "came" if timeout is None else "too late")]
+    assert [view.state for view in nd.schedules.list()] == ["waiting"]
+
+
+def test_a_sleep_of_an_occurrence_that_ends_in_a_pause_goes_on_after_it(app, box, seen):
+    """What was missed until that had ended is made up for as ever: once."""
+    nd = app()
+
+    @nd.task
+    def work(ctx: Context) -> None:
+        ctx.sleep("a", "30m")
+        seen.append(((ctx.scheduled_for - NOON) / H, (box.now - NOON) / H))
+
+    nd.schedules.put(work, Cron("0 * * * *"), key="k")
+    box.advance("70m")
+    nd.schedules.pause(work, "k")
+    box.advance("5h")
+    nd.schedules.resume(work, "k")
+    box.advance("3h")
+    assert seen[0] == (1, pytest.approx(70 / 60 + 5))
+    assert [slot for slot, _ in seen] == [1, 6, 7, 8]
+
+
+def test_one_that_its_limit_holds_up_is_not_started_in_a_pause(app, box, seen):
+    nd = app()
+
+    @nd.task(limit=1)
+    def work(ctx: Context, key: str) -> None:
+        if not seen:
+            nd.schedules.pause(work, "second")
+        seen.append((key, (ctx.scheduled_for - NOON) / H))
+
+    for key in ("first", "second"):
+        nd.schedules.put(work, Cron("0 * * * *"), key=key, args=(key,))
+    box.advance("61m")
+    assert seen == [("first", 1)]
+    nd.schedules.resume(work, "second")
+    box.advance("1h")
+    assert sorted(seen[1:]) == [("first", 2), ("second", 2)]

@@ -23,7 +23,7 @@ SEEN_IN = {
     "the_next_slot_from_now": 1,
     "a_dead_occurrence_has_no_next_one": 3,
     "a_schedule_removed_while_it_runs_goes_on": 6,
-    "a_removed_schedule_is_tried_again": 9,
+    "a_removed_schedule_is_tried_again": 53,
     "a_schedule_paused_while_it_runs_goes_on": 16,
     "a_schedule_without_its_code_goes_on": 1,
     "what_was_snoozed_is_passed_over": 4,

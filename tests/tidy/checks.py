@@ -17,7 +17,9 @@ REGISTRY_HOST = re.compile(
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|NotImplementedError)\b")
 NOT_OURS = re.compile(r"\.git|\.venv|\.hypothesis|\.\w+_cache|__pycache__|build|dist")
 
-PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql", "tx.sql", "marks.sql")
+SOURCES = ("src", "apps/signal/src")
+"""Where the packages lie."""
+PAGES = ("statements.sql", "caller.sql", "worker.sql", "limits.sql", "tx.sql", "marks.sql", "pages.sql")
 """Pages whose names are asked for as they stand."""
 SQL_HOLDERS = {"sql", "_sql", "SQL"}
 # `sql` may also be a plain string or the mapping itself.
@@ -26,14 +28,15 @@ CLOCK_CALLS = {"now", "today", "utcnow"}
 
 
 def files_from_500_lines(top: Path) -> list[str]:
-    sizes = [(path, len(text.splitlines())) for path, text in texts(top / "src")]
+    sizes = [(path, len(text.splitlines())) for source in SOURCES for path, text in texts(top / source)]
     return [f"{where(top, path)} has {size} lines" for path, size in sizes if size >= FILE_LIMIT]
 
 
 def functions_from_50_lines(top: Path) -> list[str]:
     return [
         f"{where(top, path, node)} {node.name} has {code_lines(node)} lines"
-        for path, tree in modules(top / "src")
+        for source in SOURCES
+        for path, tree in modules(top / source)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and code_lines(node) >= FUNCTION_LIMIT
     ]
@@ -50,7 +53,7 @@ def height(statement: ast.stmt) -> int:
 
 
 def unfinished_work(top: Path) -> list[str]:
-    return matches(top, "src", UNFINISHED)
+    return [offence for source in SOURCES for offence in matches(top, source, UNFINISHED)]
 
 
 def registry_hosts(top: Path) -> list[str]:
@@ -93,10 +96,14 @@ def reads_clock(function: ast.expr) -> bool:
 
 
 def sql_names(top: Path) -> list[str]:
-    """Statements without a unique snake_case name, names nobody uses, and names that no page has."""
+    """Statements without a unique snake_case name, names nobody uses, and names that no page of the package has."""
+    return [offence for source in SOURCES for offence in sql_names_below(top, top / source)]
+
+
+def sql_names_below(top: Path, source: Path) -> list[str]:
     offences: list[str] = []
     named: dict[str, str] = {}
-    for page in sorted(p for p in (top / "src").rglob("*.sql") if p.name in PAGES):
+    for page in sorted(p for p in source.rglob("*.sql") if p.name in PAGES):
         on_page = set()
         for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
             if not line.startswith("-- :name"):
@@ -109,7 +116,7 @@ def sql_names(top: Path) -> list[str]:
             on_page.add(name)
             named.setdefault(name, f"{where(top, page)}:{number}")
     mentioned = set()
-    for path, tree in modules(top / "src"):
+    for path, tree in modules(source):
         for node in ast.walk(tree):
             asked = asked_for(node)
             if asked and asked not in named and asked not in METHODS:
@@ -158,7 +165,8 @@ def commands(text: str) -> list[str]:
 
 
 def untyped_package(top: Path) -> list[str]:
-    return [] if (top / "src/nextdue/py.typed").is_file() else ["src/nextdue/py.typed is missing"]
+    marks = ("src/nextdue/py.typed", "apps/signal/src/signal_feeds/py.typed")
+    return [f"{mark} is missing" for mark in marks if not (top / mark).is_file()]
 
 
 CHECKS = [

@@ -15,6 +15,9 @@ PURE = {
 }
 PAGE = "src/nextdue/sqlite/statements.sql"
 STORE = "src/nextdue/sqlite/store.py"
+SIGNAL_PAGE = "apps/signal/src/signal_feeds/store/statements.sql"
+SIGNAL_STORE = "apps/signal/src/signal_feeds/store/store.py"
+TYPED = {"src/nextdue/py.typed": "", "apps/signal/src/signal_feeds/py.typed": ""}
 
 
 def by_name(value: object) -> str | None:
@@ -45,6 +48,7 @@ def test_what_runs_alone_is_there(start):
 PLANTED = [
     (checks.files_from_500_lines, {"src/a.sql": "--\n" * 499}, []),
     (checks.files_from_500_lines, {"src/a.sql": "--\n" * 500}, ["src/a.sql has 500 lines"]),
+    (checks.files_from_500_lines, {"apps/signal/src/a.py": "\n" * 500}, ["apps/signal/src/a.py has 500 lines"]),
     (checks.functions_from_50_lines, {"src/a.py": "def f():\n" + "    1\n" * 48}, []),
     (checks.functions_from_50_lines, {"src/a.py": "def f():\n    '''\n\n'''\n" + "    1\n" * 48}, []),
     (
@@ -54,6 +58,7 @@ PLANTED = [
     ),
     (checks.unfinished_work, {"src/a.py": "methods = {'todo': 1}"}, []),
     (checks.unfinished_work, {"src/a.py": "\n# FIXME"}, ["src/a.py:2 says FIXME"]),
+    (checks.unfinished_work, {"apps/signal/src/a.py": "# FIXME"}, ["apps/signal/src/a.py:1 says FIXME"]),
     (checks.registry_hosts, {"README.md": "from PyPI", ".git/config": "pypi" + ".org"}, []),
     (
         checks.registry_hosts,
@@ -92,6 +97,11 @@ PLANTED = [
         {PAGE: "-- :name claim\n-- :name claim\n-- :name Settle", STORE: "sql.claim, sql.Settle"},
         [f"{PAGE}:2 claim is there twice", f"{PAGE}:3 'Settle' is no snake_case name"],
     ),
+    (
+        checks.sql_names,
+        {PAGE: "-- :name claim", STORE: "sql.claim", SIGNAL_PAGE: "-- :name claim", SIGNAL_STORE: ""},
+        [f"{SIGNAL_PAGE}:1 claim is never used"],
+    ),
     (checks.decisions_without_heading, {"docs/decisions/0001-a.md": "# 0001 A\n"}, []),
     (
         checks.decisions_without_heading,
@@ -115,8 +125,8 @@ PLANTED = [
             "docs/c.md tells to run 'make d', which is no target",
         ],
     ),
-    (checks.untyped_package, {"src/nextdue/py.typed": ""}, []),
-    (checks.untyped_package, {}, ["src/nextdue/py.typed is missing"]),
+    (checks.untyped_package, TYPED, []),
+    (checks.untyped_package, {}, [f"{path} is missing" for path in TYPED]),
 ]
 
 

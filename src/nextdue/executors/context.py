@@ -5,15 +5,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import IO, Any, Protocol, TypeVar
 
 import msgspec
 
-from nextdue import effects, points
+from nextdue import effects
 from nextdue.aio import in_thread
 from nextdue.clock import Duration, duration_ms, from_ms, to_ms
 from nextdue.codec import Signature, plain_text
@@ -101,20 +101,8 @@ class Context:
     """What a running task knows of itself: the first argument of a function whose first parameter is `ctx`."""
 
     __slots__ = (
-        *(
-            "_before",
-            "_begun_ns",
-            "_claim",
-            "_cursor",
-            "_desk",
-            "_ended",
-            "_ending",
-            "_finish",
-            "_keeps",
-            "_labels",
-            "_lost",
-        ),
-        *("_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
+        *("_before", "_begun_ns", "_claim", "_cursor", "_desk", "_ended", "_ending", "_finish", "_keeps", "_labels"),
+        *("_lost", "_moved", "_progress", "_said", "_stop", "_tell", "_told", "_unawaited"),
         "ends_at",
     )
 
@@ -319,60 +307,42 @@ class Context:
         """
         step = self._step(label, fn, in_doubt, repeatable, not_happened)
         if inspect.iscoroutinefunction(fn):
-            self._unawaited.add(label)
-            return self._astep(step, label, fn, args)  # type: ignore[return-value]
-        if step is None:
-            return fn(*args)
-        over, value = self._unless_in_doubt(step.before)
-        if over:
-            return value  # type: ignore[no-any-return]
-        points.point("begun", label)
-        try:
-            value = steps.answered(label, fn(*args))
-        except BaseException as exc:
-            self._unless_in_doubt(step.failed, exc)
-            raise
-        points.point("effect", label)
-        step.after(value)
-        points.point("marked", label)
-        return value
+            return self._awaitable(f"step {label!r}", self._astep, step, args)  # type: ignore[return-value]
+        with self._held_if_in_doubt():
+            return step.make(args) if self._claim.id else fn(*args)
 
-    async def _astep(self, step: Step | None, label: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        self._unawaited.discard(label)
-        if step is None:
+    async def _astep(self, step: Step, args: tuple[Any, ...]) -> Any:
+        with self._held_if_in_doubt():
+            return await (step.amake(args) if self._claim.id else step.fn(*args))
+
+    def _awaitable(self, what: str, fn: Callable[..., Awaitable[T]], *args: Any) -> Coroutine[Any, Any, T]:
+        """What is missed if nobody awaits it."""
+
+        async def awaited() -> T:
+            self._unawaited.discard(what)
             return await fn(*args)
-        over, value = await in_thread(self._unless_in_doubt, step.before)
-        if over:
-            return value
-        points.point("begun", label)
-        try:
-            value = await fn(*args)
-        except BaseException as exc:
-            await in_thread(self._unless_in_doubt, step.failed, exc)
-            raise
-        points.point("effect", label)
-        await in_thread(step.after, value)
-        points.point("marked", label)
-        return value
 
-    def _step(self, label: str, fn: Callable[..., Any], *how: Any) -> Step | None:
-        """The step to be made; None where nothing is marked, as in a call by hand."""
+        self._unawaited.add(what)
+        return awaited()
+
+    def _step(self, label: str, fn: Callable[..., Any], *how: Any) -> Step:
         with self._ending:
             self._refuse_if_lost("the step was not made")
         if self._finish is not None:
             raise BadTransaction(f"{self.name} #{self.id}: step {label!r} comes too late, in finish() or after it")
         step = Step(self._marks(), self._claim, label, fn, *how)
         steps.once(self._labels, label, f"{self.name} #{self.id}: two steps of one attempt are called {label!r}")
-        return step if self._claim.id else None
+        return step
 
     def _marks(self) -> Desk:
         if self._desk is None:
             raise BadTransaction(f"{self.name} #{self.id}: this needs a store, and this executor was given none")
         return self._desk
 
-    def _unless_in_doubt(self, decide: Callable[..., T], *args: Any) -> T:
+    @contextmanager
+    def _held_if_in_doubt(self) -> Iterator[None]:
         try:
-            return decide(*args)
+            yield
         except InDoubt as doubt:
             self._ended = steps.held(self._claim, doubt)
             raise Resting(f"{self.name} #{self.id} is held: {doubt}") from None
@@ -410,9 +380,9 @@ class Context:
             raise TimeoutError(f"{self.name} #{self.id}: event {event!r} did not come in time")
         return None if mark.result is None else msgspec.json.decode(mark.result)
 
-    async def await_for(self, event: str, timeout: Duration | None = None) -> Any:
+    def await_for(self, event: str, timeout: Duration | None = None) -> Coroutine[Any, Any, Any]:
         """wait_for() in a coroutine."""
-        return await in_thread(self.wait_for, event, timeout)
+        return self._awaitable(f"await_for {event!r}", in_thread, self.wait_for, event, timeout)
 
     def sleep(self, label: str, duration: Duration) -> None:
         """Rest for so long, without slot or lease, whatever becomes of the worker; then the function is called anew.
@@ -423,13 +393,14 @@ class Context:
         steps.once(self._labels, mark, f"{self.name} #{self.id}: two sleeps of one attempt are called {label!r}")
         self._wait(mark, None, ms)
 
-    async def asleep(self, label: str, duration: Duration) -> None:
+    def asleep(self, label: str, duration: Duration) -> Coroutine[Any, Any, None]:
         """sleep() in a coroutine."""
-        await in_thread(self.sleep, label, duration)
+        return self._awaitable(f"asleep {label!r}", in_thread, self.sleep, label, duration)
 
     def _wait(self, label: str, event: str | None, ms: int | None) -> Mark:
         if not self._claim.id:
             raise BadTransaction(f"{self.name}: only a task that a worker runs can wait; this one was called by hand")
+        steps.refuse_to_wait(f"{self.name} #{self.id}")
         with self._ending:
             self._refuse_if_lost("it can't wait")
             if self._finish is not None:

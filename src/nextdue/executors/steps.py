@@ -6,12 +6,16 @@ begun and isn't done. It is in doubt, and `in_doubt` says what a rerun does.
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from shlex import quote
 from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
+from nextdue import points
+from nextdue.aio import in_thread
 from nextdue.codec import Returned
 from nextdue.errors import BadArguments, BadDefinition
 from nextdue.records import Claim, Doubt, Ending, Mark
@@ -20,6 +24,8 @@ from nextdue.task import RetryAfter, Snooze, checked_name, failure_message
 T = TypeVar("T")
 DOUBTS = get_args(Doubt)
 CURSOR = "@cursor"
+_label_of: ContextVar[str | None] = ContextVar("label_of", default=None)
+"""Of the step whose function runs here."""
 
 
 class Unawaited(BadDefinition):
@@ -55,7 +61,7 @@ class Resting(BaseException):
 
 
 class Step:
-    """One step of one attempt: before(), the effect, after()."""
+    """One step of one attempt: what is marked before its function, and after it."""
 
     def __init__(
         self,
@@ -67,7 +73,7 @@ class Step:
         repeatable: bool,
         not_happened: tuple[type[BaseException], ...],
     ) -> None:
-        self._marks, self._claim, self._label = marks, claim, checked_label(label)
+        self._marks, self._claim, self._label, self.fn = marks, claim, checked_label(label), fn
         if in_doubt not in DOUBTS:
             raise BadDefinition(f"step {label!r}: in_doubt must be {', '.join(DOUBTS)}, not {in_doubt!r}")
         if repeatable and in_doubt != "repeat":
@@ -78,6 +84,40 @@ class Step:
         _check_function(label, fn, not_happened)
         self._in_doubt, self._repeatable, self._not_happened = in_doubt, repeatable, not_happened
         self._returned = Returned(fn, f"step {label!r}")
+
+    def make(self, args: tuple[Any, ...]) -> Any:
+        """What the function returned, now or before. Raises InDoubt if a person has to decide; and what it raises."""
+        over, value = self.before()
+        if over:
+            return value
+        points.point("begun", self._label)
+        try:
+            with _making(self._label):
+                value = _answered(self._label, self.fn(*args))
+        except BaseException as exc:
+            self.failed(exc)
+            raise
+        points.point("effect", self._label)
+        self.after(value)
+        points.point("marked", self._label)
+        return value
+
+    async def amake(self, args: tuple[Any, ...]) -> Any:
+        """The same for a coroutine function."""
+        over, value = await in_thread(self.before)
+        if over:
+            return value
+        points.point("begun", self._label)
+        try:
+            with _making(self._label):
+                value = await self.fn(*args)
+        except BaseException as exc:
+            await in_thread(self.failed, exc)
+            raise
+        points.point("effect", self._label)
+        await in_thread(self.after, value)
+        points.point("marked", self._label)
+        return value
 
     def before(self) -> tuple[bool, Any]:
         """Whether the step is over already, with what it returned; else its effect may go out.
@@ -150,7 +190,7 @@ def once(labels: set[str], mark: str, two: str) -> None:
     labels.add(mark)
 
 
-def answered(label: str, value: T) -> T:
+def _answered(label: str, value: T) -> T:
     """What a function that isn't async returned. Raises Unawaited."""
     if inspect.iscoroutine(value):
         value.close()
@@ -161,11 +201,30 @@ def answered(label: str, value: T) -> T:
     return value
 
 
-def unawaited(claim: Claim, label: str) -> Ending:
-    """The ending of an attempt that seems done, and has left a step of a coroutine where it was."""
+@contextmanager
+def _making(label: str) -> Iterator[None]:
+    before = _label_of.get()
+    _label_of.set(label)
+    try:
+        yield
+    finally:  # not reset(): a coroutine that is thrown away is closed in any context
+        _label_of.set(before)
+
+
+def refuse_to_wait(who: str) -> None:
+    """Raise BadDefinition in a step: it would be begun, and end with its task's rest."""
+    if (label := _label_of.get()) is not None:
+        raise BadDefinition(
+            f"{who}: a wait inside of step {label!r} would leave that in doubt; wait before the step or after it"
+        )
+
+
+def unawaited(claim: Claim, what: str) -> Ending:
+    """The ending of an attempt that seems done, and has left what was to be awaited where it was."""
+    verb, _, _ = what.partition(" ")
     message = (
-        f"step {label!r} was never awaited, so it was not made; write `await ctx.step(...)`, in a task that is "
-        "written with async def"
+        f"{what} was never awaited, so nothing came of it; write `await ctx.{verb}(...)`, in a task that is written "
+        "with async def"
     )
     return Ending(claim, "failed", ran_ms=0, reason="coroutine", message=message)
 

@@ -26,12 +26,8 @@ SELECT id FROM nextdue_task WHERE rest = 'held' AND reason = 'paused' ORDER BY i
 UPDATE nextdue_task SET rest = 'held', reason = 'paused', wished = coalesce(due, wished), due = NULL
 WHERE id = :id AND token IS NULL AND (due IS NOT NULL OR rest IN ('blocked', 'waits'))
 
--- What it waited for may have come meanwhile; a wait with an end is due at that.
--- :define waits EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = nextdue_task.id AND m.waits IS NOT NULL AND m.done IS NULL AND m.until IS NULL)
 -- :name resume_task
-UPDATE nextdue_task SET
-  due = CASE WHEN NOT {waits} THEN max(coalesce(wished, 0), {instant}) END, wished = CASE WHEN {waits} THEN wished END,
-  rest = CASE WHEN {waits} THEN 'waits' END, reason = NULL
+UPDATE nextdue_task SET due = CASE WHEN NOT {waits} THEN max(coalesce(wished, 0), {instant}) END, {resumed}
 WHERE id = :id AND rest = 'held' AND reason = 'paused'
 
 -- For a task that isn't there by its id any more, or isn't waiting: what it is instead.

@@ -51,8 +51,15 @@ BEGIN
     paused = CASE NEW.verb WHEN 'pause' THEN coalesce(paused, NEW.now) WHEN 'resume' THEN NULL ELSE paused END,
     orphaned = CASE NEW.verb WHEN 'orphan' THEN coalesce(orphaned, NEW.now) ELSE orphaned END
   WHERE name = NEW.name AND key = NEW.key;
-  UPDATE nextdue_task SET wished = due, due = NULL, rest = 'held', reason = iif(NEW.verb = 'pause', 'paused', 'orphaned')
-  WHERE NEW.verb IN ('pause', 'orphan') AND name = NEW.name AND key = NEW.key AND token IS NULL AND due IS NOT NULL;
+  UPDATE nextdue_task SET
+    wished = coalesce(due, wished), due = NULL, rest = 'held', reason = iif(NEW.verb = 'pause', 'paused', 'orphaned')
+  WHERE NEW.verb IN ('pause', 'orphan') AND name = NEW.name AND key = NEW.key AND token IS NULL
+    AND (due IS NOT NULL OR rest IN ('blocked', 'waits'));
+  -- An occurrence that came to a wait goes on with it; any other gives its place to the next one.
+  UPDATE nextdue_task SET due = CASE WHEN NOT {waits} THEN max(coalesce(wished, 0), NEW.now) END, {resumed}
+  WHERE NEW.verb = 'resume' AND name = NEW.name AND key = NEW.key AND rest = 'held' AND reason = 'paused' AND EXISTS (
+    SELECT 1 FROM nextdue_mark m WHERE m.task = nextdue_task.id AND (m.until IS NOT NULL OR m.waits IS NOT NULL)
+  ) AND EXISTS (SELECT 1 FROM nextdue_schedule WHERE name = NEW.name AND key = NEW.key AND orphaned IS NULL);
   UPDATE nextdue_task SET
     due = NEW.due, scheduled_for = NEW.slot, wished = NULL, reason = NULL, rest = CASE WHEN NEW.due IS NULL THEN 'done' END,
     gone_at = CASE WHEN NEW.due IS NULL THEN {max} END, attempts = 0, crashes = 0,

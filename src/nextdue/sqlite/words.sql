@@ -19,6 +19,9 @@
 -- A row that was set aside by a limit is due again as it was; and of the group of row t, in lane l, the first such row.
 -- :define unblocked due = wished, rest = NULL, wished = NULL
 -- :define first_blocked (SELECT n.id FROM nextdue_task n WHERE n.name = t.name AND n.grp = t.grp AND n.due IS NULL AND n.lane = l.id AND n.wished IS NOT NULL AND n.rest = 'blocked' ORDER BY n.wished, n.id LIMIT 1)
+-- A paused row goes on. What it waited for may have come meanwhile; a wait with an end is due at that.
+-- :define waits EXISTS (SELECT 1 FROM nextdue_mark m WHERE m.task = nextdue_task.id AND m.waits IS NOT NULL AND m.done IS NULL AND m.until IS NULL)
+-- :define resumed wished = CASE WHEN {waits} THEN wished END, rest = CASE WHEN {waits} THEN 'waits' END, reason = NULL
 -- How often queues or names were paused or resumed, and one time more.
 -- :define pauses coalesce((SELECT value FROM nextdue_meta WHERE name = 'pauses'), 0)
 -- :define count_pause INSERT INTO nextdue_meta(name, value) VALUES ('pauses', 1) ON CONFLICT(name) DO UPDATE SET value = value + 1

@@ -1,27 +1,34 @@
 """Signal in one folder: its settings, its file, and the task that collects."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from nextdue import Context, Nextdue, Retry, Service
 from signal_feeds import refreshing, store, urls
 from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
-from signal_feeds.politeness import HOUR_S, JITTER_S, first_due
-from signal_feeds.records import Origin, Source
+from signal_feeds.politeness import HOUR_S, JITTER_S, first_due, regular_due
 from signal_feeds.recording import Recorder
-from signal_feeds.settings import Declared, read_settings
+from signal_feeds.records import Origin, Source
+from signal_feeds.settings import DATABASE, Declared, Network, checked_name, read_settings
 from signal_feeds.store import SQL, Store, Tx, one, sources_in
+
+if TYPE_CHECKING:
+    from signal_feeds.parsing.pool import Parser
 
 SPACING = "30/m"
 """Two requests to one host begin 2 s apart, unless signal.toml says otherwise, and never run at once."""
 OnConflict = Literal["ignore", "earliest", "replace"]
 LOCAL, HTTP = "local", "http"
 """The queues: what is read from this machine, and what is asked over the network."""
+FILES = urls.host_of("fixture:")
+"""The group of the fixtures: they are read one after the other, without a pause."""
 
 
 class Signal:
@@ -48,19 +55,21 @@ class Signal:
     ) -> None:
         self.folder = folder.absolute()
         self.settings = read_settings(self.folder)
-        self.path, self.lock = self.folder / "signal.db", self.folder / "signal.lock"
+        self.path, self.lock = self.folder / DATABASE, self.folder / "signal.lock"
         self.now_ms, self.tell = now_ms, tell
         self.nd = Nextdue(self.path, exclusive=self.lock, queues=[LOCAL])
         self.store = Store(self.path)
         self._recorder = Recorder(self.nd.transaction)
         self._fetch, self._parse, self._offers = fetch, parse, offers
         self._collector: Collector | None = None
+        self._parser: Parser | None = None
+        self._allow_net: tuple[Network, ...] = ()
 
         # The retry is for attempts that couldn't be written down: all others set their next due themselves.
         @self.nd.task(
             limit=1,
             rate=SPACING,
-            rates=self.settings.rates(),
+            rates={FILES: None, **self.settings.rates()},
             retry=Retry(base=60, cap=HOUR_S, jitter=JITTER_S, limit=None),
         )
         async def collect(ctx: Context, source: str) -> None:
@@ -74,13 +83,14 @@ class Signal:
             from signal_feeds.fetching.client import Client
             from signal_feeds.parsing.pool import Parser
 
-            parser = Parser() if self._parse is None or self._offers is None else None
+            networks = (*self.settings.allow_net, *self._allow_net)
+            self._parser = parser = Parser()
             self._collector = Collector(
                 self.store,
                 self._recorder,
-                fetch=self._fetch or Client(contact=self.settings.contact, allow_net=self.settings.allow_net).fetch,
-                parse=self._parse or parser.parse,  # type: ignore[union-attr]
-                offers=self._offers or parser.offers,  # type: ignore[union-attr]
+                fetch=self._fetch or Client(contact=self.settings.contact, allow_net=networks).fetch,
+                parse=self._parse or parser.parse,
+                offers=self._offers or parser.offers,
                 now_ms=self.now_ms,
                 interval_s=self.settings.interval_of,
                 moved=self._put_under,
@@ -88,43 +98,114 @@ class Signal:
             )
         return self._collector
 
-    def worker(self, *, network: bool = False, once: bool = False, jobs: int | None = None) -> Service:
-        """A worker: it takes the lock, then makes or opens the file. Raises OwnerBusy, naming the holder."""
-        service = self.nd.working(
-            loop=jobs or self.settings.jobs, queues=[LOCAL, HTTP] if network else [LOCAL], once=once
-        )
-        service.open()
-        self.install()
+    # the worker
+
+    def work(
+        self,
+        *,
+        network: bool = False,
+        once: bool = False,
+        jobs: int | None = None,
+        allow_net: Sequence[Network] = (),
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Collect in this thread, until SIGTERM or Ctrl-C; or `once`: what is due now, each source at most once.
+
+        Without `network` only local files are read. `allow_net`: networks that may be asked beside those of the
+        settings. It takes the lock, then makes or opens the file; then it calls `begun`, before it asks anybody. Raises
+        OwnerBusy, naming the holder, and StoreError.
+        """
+        self._allow_net = tuple(allow_net)
+        queues = [LOCAL, HTTP] if network else [LOCAL]
+        try:
+            service = self._worker(queues, once, jobs)
+            due = self._due(queues) if once else {}
+            begun()
+            service.run()
+            while once and (later := self._put_off(due)) is not None:
+                service = self._worker(queues, once, jobs, later)
+                service.run()
+        finally:
+            self._collector = None
+            if self._parser is not None:
+                self._parser.close()
+
+    def _worker(self, queues: list[str], once: bool, jobs: int | None, not_before_ms: int = 0) -> Service:
+        """One that has the lock and an open file. It waits for `not_before_ms` in between."""
+        service = self.nd.working(loop=jobs or self.settings.jobs, queues=queues, once=once)
+        service.lock()
+        try:
+            time.sleep(max(0, not_before_ms - self.now_ms()) / 1000)
+            self.install()  # before the worker notes what `once` means, so that what is new here belongs to it
+            service.open()
+            self._orphan_all()  # again: those whose worker was killed are given back by now
+        except BaseException:
+            service.stop()
+            raise
         return service
+
+    def _due(self, queues: list[str]) -> dict[str, int | None]:
+        """The sources that are due, and when each was asked last."""
+        values = {"now": self.now_ms(), "queues": msgspec.json.encode(queues).decode()}
+        return {row[0]: row[1] for row in self.store.rows("due", **values)}
+
+    def _put_off(self, due: dict[str, int | None]) -> int | None:
+        """When those of `due` come that another one of their host stood before, by the spacing; None: all are through.
+
+        Those that are through leave `due`.
+        """
+        keys = msgspec.json.encode(list(due)).decode()
+        rows = {row["id"]: row for row in self.store.rows("put_off", ids=keys)}
+        left = {id: asked for id, asked in due.items() if id in rows and rows[id]["last_attempt"] == asked}
+        if len(left) == len(due):
+            return None  # nothing comes of waiting for them
+        due.clear()
+        due.update(left)
+        return min((rows[id]["due_ms"] for id in left), default=None)
 
     # sources
 
     def install(self) -> None:
         """Make the tables, and bring the built-in sources and those of signal.toml into them. Again: nothing changes.
 
-        One that is no longer named is orphaned: its task rests until it is named again.
+        One that is no longer named is orphaned: its task rests until it is named again. A source whose task is over,
+        as after `nextdue cancel` or too many deaths of its worker, gets a new one.
         """
         named = self.settings.declared()
         with self.nd.transaction() as tx:
             store.install(tx)
             for declared in named:
                 self._declare(tx, declared)
-        ids = {declared.id for declared in named}
-        for source in self.store.sources():
-            orphaned = source.origin in ("builtin", "toml") and source.id not in ids
-            task = self.nd.get("collect", source.id)
-            if orphaned == source.orphaned or task is None:
-                continue
-            task.pause() if orphaned else task.resume()
-            with self.nd.transaction() as tx:
-                tx.execute(SQL["orphan"], {"number": source.number, "orphaned": orphaned})
+            for row in tx.execute(SQL["without_task"], {}).fetchall():
+                source = self._source(tx, row[0])
+                due = max(regular_due(source, self.settings.interval_of(source)), self.now_ms())
+                self._put(tx, source.id, source.url, source.kind, due, "replace")
+        self._orphan_all()
+
+    def _orphan_all(self) -> None:
+        ids = {declared.id for declared in self.settings.declared()}
+        for source in self.store.sources_by("named_sources"):
+            self._orphan(source, source.id not in ids)
+
+    def _orphan(self, source: Source, orphaned: bool) -> None:
+        task = self.nd.get("collect", source.id)
+        if orphaned == source.orphaned or task is None:
+            return
+        if not (task.pause() if orphaned else task.resume()) and task.state != "held":
+            return  # its worker was killed, and nobody has given it back yet: at the next start
+        with self.nd.transaction() as tx:
+            tx.execute(SQL["orphan"], {"number": source.number, "orphaned": orphaned})
 
     def add(self, url: str, name: str | None = None, origin: Origin = "added") -> Source:
         """A new source, asked for the first time within half an hour. Raises BadSource."""
-        checked = urls.checked(url)
         with self.nd.transaction() as tx:
-            id = name if name is not None else _free_name(tx, urls.host_of(checked))
-            return self._add(tx, Declared(id, checked, "http", origin))
+            return self.add_in(tx, url, name, origin)
+
+    def add_in(self, tx: Tx, url: str, name: str | None = None, origin: Origin = "added") -> Source:
+        """The same as part of a transaction, in which nothing has happened if it raises BadSource."""
+        checked = urls.checked(url)
+        id = checked_name(name) if name is not None else _free_name(tx, urls.host_of(checked))
+        return self._add(tx, Declared(id, checked, "http", origin))
 
     def refresh(self, name: str, who: str) -> None:
         """Ask for a request out of turn; the collector makes it. Raises UnknownSource, NotYet."""
@@ -142,7 +223,8 @@ class Signal:
             _refuse_twin(tx, declared, address)
             values = {"number": found[0].number, "url": declared.url, "address": address}
             tx.execute(SQL["redeclare"], values)
-            self._put(tx, declared.id, declared.url, declared.kind, self.now_ms(), "replace")
+            due = first_due(self.now_ms(), declared.id)
+            self._put(tx, declared.id, declared.url, declared.kind, due, "replace")
 
     def _add(self, tx: Tx, declared: Declared) -> Source:
         if one(tx, "source", id=declared.id) is not None:
@@ -152,7 +234,10 @@ class Signal:
         tx.execute(SQL["add_source"], {**declared._asdict(), "address": address, "now": now})
         due = now if declared.kind == "fixture" else first_due(now, declared.id)
         self._put(tx, declared.id, declared.url, declared.kind, due, "ignore")
-        return sources_in(tx.execute(SQL["source"], {"id": declared.id}))[0]
+        return self._source(tx, declared.id)
+
+    def _source(self, tx: Tx, id: str) -> Source:
+        return sources_in(tx.execute(SQL["source"], {"id": id}))[0]
 
     def _put(self, tx: Tx, id: str, url: str, kind: str, due_ms: int, on_conflict: OnConflict) -> None:
         """The task of a source: its due, its queue, and the group that the spacing counts by."""
@@ -167,7 +252,7 @@ class Signal:
 
     def _put_under(self, tx: Tx, id: str, due_ms: int) -> None:
         """Its URL is on another host now: the spacing counts by that one from the next time on."""
-        source = sources_in(tx.execute(SQL["source"], {"id": id}))[0]
+        source = self._source(tx, id)
         self._put(tx, id, source.url, source.kind, due_ms, "replace")
 
     def close(self) -> None:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import NamedTuple, Protocol
 
-from nextdue import Context
+from nextdue import Context, LeaseLost
 from signal_feeds import politeness, refreshing
 from signal_feeds.politeness import Next
 from signal_feeds.reasons import Failed, Reason, reason_of
-from signal_feeds.records import Answer, Offer, Parsed, Source
 from signal_feeds.recording import Recorder
+from signal_feeds.records import Answer, Offer, Parsed, Source
 from signal_feeds.store import SQL, Store, Tx
 from signal_feeds.store.attempts import Counts, Times, digest_of, save_failure, save_success
 
@@ -64,23 +64,36 @@ class Collector:
         self.store, self.recorder, self.tell = store, recorder, tell
         self._fetch, self._parse, self._offers = fetch, parse, offers
         self._now_ms, self._interval_s, self._moved = now_ms, interval_s, moved
+        self._out_of_turn = 0
+        """So many requests out of turn are being made."""
 
     async def collect(self, ctx: Context, name: str) -> None:
         """The task: ask the source of this name, and set its next due."""
         source = self.store.source(name)
         begun = self._now_ms()
-        permit = refreshing.permit(self.store.connection(), source, begun, self._interval_s(source))
+        interval_s = self._interval_s(source)
+        permit = refreshing.permit(self.store.connection(), source, begun, interval_s, self._out_of_turn)
         if permit.until is not None:
-            await self.recorder.record(ctx, _at(permit.until), lambda tx: _forget_wish(tx, source))
+            await self.recorder.record(ctx, _at(permit.until), lambda tx: None)
             return
+        forced = permit.asked_by is not None
+        self._out_of_turn += forced
+        try:
+            line = await self._attempt(ctx, source, begun, permit.asked_by)
+        finally:
+            self._out_of_turn -= forced
+        self.tell(line)
+
+    async def _attempt(self, ctx: Context, source: Source, begun: int, asked_by: str | None) -> Line:
         try:
             if ctx.crashes >= CRASHES:
                 raise Failed("internal")
             answer, parsed = await self._ask(source, begun)
-            line = await self._succeed(ctx, source, answer, parsed, begun, permit.asked_by)
+            return await self._succeed(ctx, source, answer, parsed, begun, asked_by)
+        except LeaseLost:
+            raise  # another worker has it: nothing of this attempt is to be written
         except Exception as error:
-            line = await self._fail(ctx, source, error, begun, permit.asked_by)
-        self.tell(line)
+            return await self._fail(ctx, source, error, begun, asked_by)
 
     async def _ask(self, source: Source, begun: int) -> tuple[Answer, Parsed | None]:
         """The answer, and what it says unless that is stored already."""
@@ -126,9 +139,7 @@ class Collector:
         status = 0 if source.kind == "fixture" else answer.status
         return Line(source.id, status, counts.fresh, counts.changed)
 
-    async def _fail(
-        self, ctx: Context, source: Source, error: Exception, begun: int, asked_by: str | None
-    ) -> Line:
+    async def _fail(self, ctx: Context, source: Source, error: Exception, begun: int, asked_by: str | None) -> Line:
         """Write down why. Raises what the store raises, for then nobody can: the task's own retry comes."""
         reason = reason_of(error)
         status = getattr(error, "status", None) if isinstance(error, Failed) else None

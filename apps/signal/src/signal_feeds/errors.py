@@ -5,8 +5,13 @@ SignalError
 ├── BadSource        not a URL, a name in use, a source that is there already
 ├── UnknownSource    no source has this name
 ├── UnknownEntry     no entry has this number
+├── BadFingerprint   not 12 to 64 hex digits
 ├── Changed          an approval of what isn't there any more
+├── NothingAsked     a search without a word in it
+├── Unreadable       a file that isn't what it should be
+├── Unwritable       a file or folder that can't be written
 ├── NotYet           asked for sooner than is polite
+├── CannotServe      a host or port on which nobody can listen
 └── NotAFolder       there is no signal.db here, or none can be made
 """
 
@@ -33,8 +38,31 @@ class UnknownEntry(SignalError):
     """No entry has this number."""
 
 
+class BadFingerprint(SignalError):
+    """Not 12 to 64 hex digits."""
+
+
 class Changed(SignalError):
-    """The fingerprint is of a text that isn't the entry's any more; nothing was decided."""
+    """The fingerprint isn't that of the entry as it is now; nothing was decided.
+
+    `seen` is the revision that it is of, None if the entry never had such a one; `now` is the current revision.
+    """
+
+    def __init__(self, message: str, *, entry: int, seen: int | None, now: int) -> None:
+        super().__init__(message)
+        self.entry, self.seen, self.now = entry, seen, now
+
+
+class NothingAsked(SignalError):
+    """A search without a word in it."""
+
+
+class Unreadable(SignalError):
+    """A file that isn't what it should be, or is too large."""
+
+
+class Unwritable(SignalError):
+    """A file or folder can't be written; nothing was changed."""
 
 
 class NotYet(SignalError):
@@ -44,6 +72,10 @@ class NotYet(SignalError):
         when = datetime.fromtimestamp(at / 1000).astimezone()
         super().__init__(f"{source} may be asked again at {when:%Y-%m-%d %H:%M:%S %Z}, not sooner")
         self.source, self.at = source, at
+
+
+class CannotServe(SignalError):
+    """A host or port on which nobody can listen."""
 
 
 class NotAFolder(SignalError):

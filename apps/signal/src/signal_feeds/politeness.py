@@ -11,6 +11,7 @@ from signal_feeds.reasons import WORDS
 from signal_feeds.records import Hints, Source
 
 HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
+LOCAL = frozenset(code for code, words in WORDS.items() if words.kind == "local")
 HINTS_AT_MOST_S = DAY_S
 RETRY_AFTER_AT_MOST_S = WEEK_S
 MOST_FAILURES = 12
@@ -107,7 +108,7 @@ def is_moved(times: int, first_ms: int | None, at_ms: int) -> bool:
 
 def is_local(reason: str | None) -> bool:
     """Whether this failure was our own, so that the publisher isn't to be blamed."""
-    return reason is not None and any(code == reason and words.kind == "local" for code, words in WORDS.items())
+    return reason in LOCAL
 
 
 def first_due(now_ms: int, source: str) -> int:

@@ -35,7 +35,9 @@ WORDS: dict[Reason, Words] = {
     "http_throttled": Words("transient", "asks for fewer requests", "просит обращаться реже"),
     "http_client": Words("publisher", "refuses the request", "сервер отклонил запрос"),
     "http_server": Words("transient", "the server has a fault", "ошибка сервера"),
-    "bad_304": Words("publisher", "says 'not modified' of what we don't have", "отвечает «не изменилось» на то, чего у нас нет"),
+    "bad_304": Words(
+        "publisher", "says 'not modified' of what we don't have", "отвечает «не изменилось» на то, чего у нас нет"
+    ),
     "empty": Words("publisher", "an empty answer", "пустой ответ"),
     "not_a_feed": Words("publisher", "not a feed", "это не лента"),
     "parse": Words("publisher", "a feed that can't be read", "ленту не удалось прочитать"),
@@ -44,6 +46,11 @@ WORDS: dict[Reason, Words] = {
     "internal": Words("local", "a fault of our own", "наша внутренняя ошибка"),
 }
 assert set(WORDS) == set(get_args(Reason))
+
+
+def kind_of(reason: str) -> Kind:
+    """Who can mend it. An unknown code is of an older or newer Signal."""
+    return next((words.kind for code, words in WORDS.items() if code == reason), "local")
 
 
 class Failed(Exception):
@@ -73,6 +80,8 @@ def reason_of(error: BaseException) -> Reason:
         (aiohttp.ClientConnectionError, "connect"),
         (aiohttp.ClientPayloadError, "bad_encoding"),
         (aiohttp.ClientResponseError, "http_server"),
+        # An address in a spelling such as 127.1 or 2130706433, which a resolver would take for one.
+        (aiohttp.InvalidURL, "address_refused"),
         (sqlite3.Error, "store"),
         (StoreError, "store"),
     )

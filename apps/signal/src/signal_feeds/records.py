@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
-
 Kind = Literal["http", "fixture"]
 Origin = Literal["builtin", "toml", "added", "opml"]
+Verdict = Literal["approved", "rejected"]
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from signal_feeds.errors import NotYet
 from signal_feeds.politeness import DAY_S, HOUR_S, allowed_from, regular_due
 from signal_feeds.records import Source
-from signal_feeds.store import SQL, Tx
+from signal_feeds.store import SQL, Tx, one
 
 APART_S = 300
 """No request out of turn sooner than this after the last one of any kind."""
@@ -23,25 +23,33 @@ class Permit(NamedTuple):
     asked_by: str | None = None
 
 
-def permit(tx: Tx, source: Source, now_ms: int, interval_s: int) -> Permit:
-    """What the collector may do with a source that is due. An early one without a wish goes back to its turn."""
+def permit(tx: Tx, source: Source, now_ms: int, interval_s: int, under_way: int = 0) -> Permit:
+    """What the collector may do with a source that is due. An early one without a wish goes back to its turn.
+
+    `under_way`: so many requests out of turn are being made, and aren't in the history yet.
+    """
     turn = regular_due(source, interval_s)
     if now_ms >= turn:
         return Permit()
-    wish = tx.execute(SQL["wished"], {"number": source.number}).fetchone()
-    if wish is None or allowed_at(tx, source, now_ms) > now_ms:
+    wish = one(tx, "wished", number=source.number)
+    if wish is None:
         return Permit(until=turn)
-    return Permit(asked_by=wish[1])
+    at = allowed_at(tx, source, now_ms, under_way)
+    return Permit(asked_by=wish[1]) if at <= now_ms else Permit(until=min(at, turn))
 
 
-def allowed_at(tx: Tx, source: Source, now_ms: int) -> int:
-    """When a request out of turn is allowed; `now_ms` if it is now."""
+def allowed_at(tx: Tx, source: Source, now_ms: int, others: int = 0) -> int:
+    """When a request out of turn is allowed; `now_ms` if it is now.
+
+    `others`: so many are granted to other sources, and aren't in the history yet.
+    """
     at = allowed_from(source, now_ms)
     if source.last_attempt is not None:
         at = max(at, source.last_attempt + APART_S * 1000)
-    for name, most, over_s in (("forced_of", A_DAY, DAY_S), ("forced", AN_HOUR, HOUR_S)):
+    for name, most, over_s, granted in (("forced_of", A_DAY, DAY_S, 0), ("forced", AN_HOUR, HOUR_S, others)):
         since = now_ms - over_s * 1000
         begun = [row[0] for row in tx.execute(SQL[name], {"number": source.number, "since": since}).fetchall()]
+        begun += [now_ms] * granted
         if len(begun) >= most:
             at = max(at, begun[-most] + over_s * 1000 + 1)
     return at
@@ -49,7 +57,7 @@ def allowed_at(tx: Tx, source: Source, now_ms: int) -> int:
 
 def wish(tx: Tx, source: Source, who: str, now_ms: int) -> None:
     """Note that `who` wants this source asked now. Raises NotYet, which says when it will be allowed."""
-    at = allowed_at(tx, source, now_ms)
+    at = allowed_at(tx, source, now_ms, others=one(tx, "wishes_of_others", number=source.number)[0])
     if at > now_ms:
         raise NotYet(source.id, at)
     tx.execute(SQL["wish"], {"number": source.number, "now": now_ms, "who": who})

@@ -15,14 +15,14 @@ from signal_feeds.records import Hints, Source
 VERSION = 1
 
 
-def _statements() -> dict[str, str]:
-    """The page of statements, by the names that its comments give."""
-    page = files(__name__).joinpath("statements.sql").read_text("utf-8")
+def _statements(name: str) -> dict[str, str]:
+    """A page of statements, by the names that its comments give."""
+    page = files(__name__).joinpath(name).read_text("utf-8")
     parts = (part.partition("\n") for part in page.split("-- :name ")[1:])
     return {name.strip(): body.split("\n-- ")[0].strip() for name, _, body in parts}
 
 
-SQL = _statements()
+SQL = _statements("statements.sql") | _statements("pages.sql")
 
 
 class Tx(Protocol):
@@ -30,6 +30,10 @@ class Tx(Protocol):
 
     def execute(self, sql: str, params: Mapping[str, Any] = ..., /) -> sqlite3.Cursor:
         """Run one statement."""
+        ...
+
+    def executemany(self, sql: str, params: Sequence[Mapping[str, Any]], /) -> sqlite3.Cursor:
+        """Run one statement for each of these."""
         ...
 
 
@@ -110,10 +114,11 @@ class Store:
 def sources_in(cursor: sqlite3.Cursor) -> list[Source]:
     """Rows of `source` as records."""
     names = [column[0] for column in cursor.description]
-    return [_source_of(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [source_of(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
 
-def _source_of(row: dict[str, Any]) -> Source:
+def source_of(row: dict[str, Any]) -> Source:
+    """A row of `source` as a record; `row` is used up."""
     del row["address"]
     row["hints"] = msgspec.json.decode(row["hints"], type=Hints)
     row["orphaned"] = bool(row["orphaned"])

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from signal_feeds.politeness import Next, is_local, is_moved
+from signal_feeds.politeness import DAY_S, Next, is_local, is_moved
 from signal_feeds.reasons import Reason
 from signal_feeds.records import Answer, Item, Offer, Parsed, Source
 from signal_feeds.store import SQL, Tx, one
 from signal_feeds.urls import address_of
 
 KEEP_ATTEMPTS = 50
-"""So many lines of history a source has."""
+"""So many lines of history a source has, and those of requests out of turn of the last day."""
 
 
 class Times(NamedTuple):
@@ -38,9 +38,12 @@ def digest_of(body: bytes) -> str:
 
 def save_success(tx: Tx, source: Source, answer: Answer, parsed: Parsed | None, times: Times, then: Next) -> Counts:
     """A 200 or a 304. `parsed` is None where the body is the one that is stored."""
-    fresh, changed, known = save_items(tx, source.number, parsed.items, times.ended) if parsed else (0, 0, True)
-    moved = _moved(source, answer, times.ended)
-    to_move = known and is_moved(moved.times, moved.first, times.ended)
+    fresh, changed, oldest = save_items(tx, source.number, parsed.items, times.ended) if parsed else (0, 0, None)
+    moved = _moved(source, answer, parsed, oldest, times.ended)
+    to_move = (parsed is None or oldest is not None) and is_moved(moved.times, moved.first, times.ended)
+    has_moved = to_move and _move(tx, source, answer)
+    if has_moved:
+        moved = _Moved()
     whole = answer.status == 200
     tx.execute(
         SQL["succeeded"],
@@ -64,7 +67,7 @@ def save_success(tx: Tx, source: Source, answer: Answer, parsed: Parsed | None, 
     if source.last_error is not None:
         tx.execute(SQL["drop_offers"], {"number": source.number})
     _add_attempt(tx, source, times, answer.status, None, fresh, changed, parsed.cut if parsed else 0)
-    return Counts(fresh, changed, to_move and _move(tx, source, answer))
+    return Counts(fresh, changed, has_moved)
 
 
 def save_failure(
@@ -89,43 +92,28 @@ def save_failure(
     )
     if reason == "bad_304":
         tx.execute(SQL["forget_validators"], {"number": source.number})
-    tx.execute(SQL["drop_offers"], {"number": source.number})
+    if reason == "not_a_feed":
+        tx.execute(SQL["drop_offers"], {"number": source.number})
     for offer in offers:
         tx.execute(SQL["add_offer"], {"number": source.number, **msgspec.structs.asdict(offer)})
     _add_attempt(tx, source, times, status, reason)
 
 
-def save_items(tx: Tx, number: int, items: tuple[Item, ...], now_ms: int) -> tuple[int, int, bool]:
-    """Store what is new and what has changed: how many of each, and whether any entry was known before."""
+def save_items(tx: Tx, number: int, items: tuple[Item, ...], now_ms: int) -> tuple[int, int, int | None]:
+    """Store what is new and what has changed: how many of each, and since when the oldest known entry is known."""
     keys = msgspec.json.encode([item.key for item in items]).decode()
     rows = tx.execute(SQL["known"], {"keys": keys, "number": number}).fetchall()
-    known = {row[0]: (row[1], row[3]) for row in rows}
-    fresh = changed = 0
-    for item in items:
-        entry, fingerprint = known.get(item.key, (None, None))
-        if fingerprint == item.fingerprint:
-            continue
-        if entry is None:
-            entry = tx.execute(SQL["add_entry"], {"number": number, "key": item.key, "now": now_ms}).lastrowid
-            fresh += 1
-        else:
-            tx.execute(SQL["drop_words"], {"entry": entry})
-            changed += 1
-        values = {
-            "entry": entry,
-            "fingerprint": item.fingerprint,
-            "title": item.title,
-            "link": item.link,
-            "author": item.author,
-            "html": item.html,
-            "text": item.text,
-            "published": item.published_ms,
-            "now": now_ms,
-        }
-        tx.execute(SQL["add_revision"], values)
-        tx.execute(SQL["turn"], {"entry": entry, "fingerprint": item.fingerprint})
-        tx.execute(SQL["add_words"], {"entry": entry, "title": item.title, "text": item.text})
-    return fresh, changed, bool(known)
+    known = {row[0]: row[1] for row in rows}
+    turned = [item for item in items if known.get(item.key) != item.fingerprint]
+    fresh = [item.key for item in turned if item.key not in known]
+    tx.executemany(SQL["add_entry"], [{"number": number, "key": key, "now": now_ms} for key in fresh])
+    ids = dict(tx.execute(SQL["entries"], {"keys": keys, "number": number}).fetchall()) if turned else {}
+    revisions = [{**msgspec.structs.asdict(item), "entry": ids[item.key], "now": now_ms} for item in turned]
+    tx.executemany(SQL["add_revision"], revisions)
+    tx.executemany(SQL["turn"], revisions)
+    tx.executemany(SQL["drop_words"], [{"entry": ids[item.key]} for item in turned if item.key in known])
+    tx.executemany(SQL["add_words"], revisions)
+    return len(fresh), len(turned) - len(fresh), min((row[2] for row in rows), default=None)
 
 
 class _Moved(NamedTuple):
@@ -134,13 +122,20 @@ class _Moved(NamedTuple):
     times: int = 0
 
 
-def _moved(source: Source, answer: Answer, ended: int) -> _Moved:
-    """Where its permanent redirects lead to, since when and how often in a row."""
+def _moved(source: Source, answer: Answer, parsed: Parsed | None, oldest: int | None, ended: int) -> _Moved:
+    """Where its permanent redirects lead to, since when, and how often in a row; 0 times while that is a strange feed.
+
+    Strange is one without an entry that was known before the redirects began. A page that holds the place of a lost
+    domain is known after the first answer too.
+    """
     if answer.moved_to is None:
         return _Moved()
     if answer.moved_to != source.moved_to:
-        return _Moved(answer.moved_to, ended, 1)
-    return _Moved(source.moved_to, source.moved_first, source.moved_times + 1)
+        strange = parsed is not None and oldest is None and source.digest is not None
+        return _Moved(answer.moved_to, ended, 0 if strange else 1)
+    since = source.moved_first or ended
+    strange = source.moved_times == 0 and (oldest is None or oldest >= since)
+    return _Moved(answer.moved_to, since, 0 if strange else source.moved_times + 1)
 
 
 def _same_as(tx: Tx, source: Source, answer: Answer) -> str | None:
@@ -182,4 +177,5 @@ def _add_attempt(
             "cut": cut,
         },
     )
-    tx.execute(SQL["purge_attempts"], {"number": source.number, "keep": KEEP_ATTEMPTS})
+    counted = times.ended - DAY_S * 1000
+    tx.execute(SQL["purge_attempts"], {"number": source.number, "keep": KEEP_ATTEMPTS, "counted": counted})

@@ -36,8 +36,10 @@ CREATE TABLE source(
 );
 
 -- The question that people ask of the schedule, in seconds: ... FROM sources WHERE next_due <= unixepoch() ORDER BY next_due, id
+-- One that waits without a due waits for another of its host, and is due.
 CREATE VIEW sources AS
-SELECT s.id, (t.due_ms + 999) / 1000 AS next_due, s.failures, s.last_error, s.last_ok / 1000 AS last_ok
+SELECT s.id, (coalesce(t.due_ms, CASE t.state WHEN 'waiting' THEN unixepoch() * 1000 END) + 999) / 1000 AS next_due,
+  s.failures, s.last_error, s.last_ok / 1000 AS last_ok
 FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id;
 
 CREATE TABLE attempt(

@@ -1,0 +1,1 @@
+"""Asking servers over HTTP, politely and without trusting them."""

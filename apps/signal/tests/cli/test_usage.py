@@ -1,0 +1,51 @@
+"""The command as a whole: help, mistakes, and what is no file of Signal's."""
+
+import sqlite3
+
+import pytest
+
+
+def test_help_tells_the_commands_and_the_exit_codes(empty):
+    said = empty.run("--help")
+    for word in ("init", "add", "list", "worker", "refresh", "pause", "resume", "why", "Exit codes"):
+        assert word in said
+    assert empty.run() == said
+
+
+def test_version(empty):
+    assert empty.run("--version").startswith("signal 0.")
+
+
+def test_a_command_that_is_none(empty):
+    assert "there is no command 'lst'; did you mean list?" in empty.run("lst", code=2)
+    assert "there are init, add" in empty.run("zzz", code=2)
+
+
+def test_a_wrong_setting_is_named_and_nothing_is_done(folder):
+    folder.settings('intervall = "1h"\n')
+    said = folder.run("worker", "--once", code=2)
+    assert "signal.toml: there is no setting intervall; did you mean interval?" in said
+    assert folder.sql("SELECT count(*) FROM attempt") == [(0,)]
+
+
+@pytest.mark.parametrize("command", [["list"], ["worker", "--once"], ["why", "x"]], ids=lambda argv: argv[0])
+def test_a_file_that_is_no_database(empty, command):
+    (empty.path / "signal.db").write_bytes(b"This is a letter, and no database at all. " * 100)
+    said = empty.run(*command, code=2 if command[0] == "worker" else 1)
+    assert "signal.db" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["list", "init"])
+def test_a_database_of_somebody_else(empty, command):
+    with sqlite3.connect(empty.path / "signal.db") as connection:
+        connection.execute("CREATE TABLE songs(name TEXT)")
+    connection.close()
+    said = empty.run(command, code=1 if command == "list" else 0)
+    if command == "list":
+        assert "signal.db can't be used" in said
+
+
+def test_a_newer_version_of_the_tables(folder):
+    folder.sql("UPDATE signal_meta SET version = 99")
+    assert "install a newer Signal" in folder.run("worker", "--once", code=2)

@@ -1,0 +1,143 @@
+"""signal worker: what it prints, what it doesn't do, who may be one, and its exit codes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apps.signal.tests.server import Server
+
+SIGNAL = str(Path(sys.executable).with_name("signal"))
+NEXTDUE = str(Path(sys.executable).with_name("nextdue"))
+HERE = ("--network", "--allow-net", "127.0.0.0/8")
+
+
+def source(name: str, url: str) -> str:
+    return f'[sources.{name}]\nurl = "{url}"\nspacing = "0s"\n'
+
+
+def make_due(folder) -> None:
+    folder.run("init")
+    folder.sql("UPDATE nextdue_task SET due = 1 WHERE name = 'collect' AND key <> 'github-blog'")
+
+
+def test_once_reads_what_is_due_and_again_nothing(folder):
+    """Rule --once."""
+    said = folder.run("worker", "--once")
+    assert "4 sources" in said
+    assert "1 isn't asked without --network" in said
+    assert "3 due now" in said
+    assert "fixture-rss  file  4 new entries" in said
+    assert said.splitlines()[-1] == "3 asked, 0 failed, 13 new entries"
+    again = folder.run("worker", "--once")
+    assert "next due 20" in again
+    assert again.splitlines()[-1] == "0 asked, 0 failed, 0 new entries"
+
+
+def test_without_network_no_server_is_asked_and_its_due_stays(folder):
+    """Rule --network off: no failure, no attempt row, due untouched."""
+    with Server() as server:
+        folder.settings(source("near", server.url("/feed/3")))
+        make_due(folder)
+        before = folder.sql("SELECT due_ms FROM nextdue_tasks WHERE key = 'near'")
+        assert "3 asked, 0 failed" in folder.run("worker", "--once")
+        assert folder.sql("SELECT due_ms FROM nextdue_tasks WHERE key = 'near'") == before
+        assert server.seen() == []
+    assert folder.sql("SELECT count(*) FROM attempt a JOIN source s ON s.number = a.source WHERE s.id = 'near'") == [
+        (0,)
+    ]
+
+
+def test_a_line_for_each_source_and_0_although_some_failed(folder):
+    """Rule output; rule --once: exit 0 although sources failed."""
+    with Server() as server:
+        folder.settings(
+            source("good", server.url("/feed/3", "127.0.0.2"))
+            + source("bad", server.url("/status/503", "127.0.0.3"))
+            + source("page", server.url("/log", "127.0.0.4"))
+        )
+        make_due(folder)
+        said = folder.run("worker", "--once", *HERE)
+    assert "good  200  3 new entries" in said
+    assert "bad  failed  http_server (503): the server has a fault" in said
+    assert "page  failed  not_a_feed (200): not a feed" in said
+    assert "6 asked, 2 failed, 16 new entries" in said
+
+
+def test_an_address_that_nobody_allowed_is_not_asked(folder):
+    with Server() as server:
+        folder.settings(source("near", server.url("/feed/3")))
+        make_due(folder)
+        assert "near  failed  address_refused" in folder.run("worker", "--once", "--network")
+        assert server.seen() == []
+
+
+@pytest.mark.parametrize("again", ["signal", "nextdue"])
+def test_a_second_worker_is_refused_and_told_who_works(folder, again):
+    """Rule one owner; rule --once: 3 if another worker holds the lock."""
+    first = folder.start("worker")
+    first.says("new entries")
+    argv = {
+        "signal": (SIGNAL, "worker", "--once"),
+        "nextdue": (NEXTDUE, "worker", "signal_feeds:nd"),
+    }
+    done = subprocess.run(argv[again], cwd=folder.path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3, done
+    assert str(first.pid) in done.stderr
+    assert done.stdout == ""
+    assert first.terminate() == 0
+    assert "0 asked" in folder.run("worker", "--once")
+
+
+def test_nextdue_itself_works_on_the_folder(folder):
+    done = subprocess.run(
+        [NEXTDUE, "worker", "signal_feeds:nd", "--once"],
+        cwd="/", env={**os.environ, "SIGNAL_FOLDER": str(folder.path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    assert folder.sql("SELECT count(*) FROM entry") == [(13,)]
+
+
+def test_it_works_until_it_is_told_to_stop(folder):
+    worker = folder.start("worker")
+    worker.says("fixture-json  file  5 new entries")
+    assert worker.terminate() == 0
+    assert worker.lines[-1] == "3 asked, 0 failed, 13 new entries"
+
+
+def test_nobody_has_to_listen(folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [SIGNAL, "worker", "--once"], cwd=folder.path, stdout=writer, stderr=subprocess.PIPE,
+        timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert folder.sql("SELECT count(*) FROM entry") == [(13,)]
+
+
+def test_a_removed_task_comes_back_with_a_worker(folder):
+    folder.sql("DELETE FROM nextdue_task")
+    assert folder.listed()["fixture-rss"]["state"] == "gone"
+    assert "3 asked" in folder.run("worker", "--once")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--jobs", "0"], "isn't a number from 1 to 1000"),
+        (["--jobs", "many"], "isn't a number from 1 to 1000"),
+        (["--allow-net", "0.0.0.0/0"], "too much to allow at once"),
+        (["--allow-net", "home"], "is no network"),
+        (["--onse"], "unrecognized arguments"),
+    ],
+    ids=range(5),
+)
+def test_what_worker_refuses(folder, argv, words):
+    said = folder.run("worker", "--once", *argv, code=2)
+    assert words in said
+    assert folder.sql("SELECT count(*) FROM attempt") == [(0,)]

@@ -1,0 +1,144 @@
+"""Rules configuration, removed source, fixtures, order, output; acceptance 13."""
+
+import pytest
+
+from apps.signal.tests.behaviours import answer, conditional, feed, redirect
+from apps.signal.tests.rules.conftest import QUIET, World
+from apps.signal.tests.samples import DAY, MINUTE
+from signal_feeds.errors import BadSource
+
+SAME = conditional(feed(1), etag='"1"')
+FIXTURES = ["fixture-atom", "fixture-json", "fixture-rss"]
+
+
+def test_fixtures_come_with_it(world: World) -> None:
+    """Rule fixtures: one RSS, one Atom, one JSON feed; github-blog is there as an HTTP source."""
+    world.write("[builtin]\ngithub-blog = true\n")
+    world.begin()
+    assert [source.id for source in world.signal.store.sources()] == [*FIXTURES, "github-blog"]
+    world.signal.nd.pause(queue="http")
+    world.sandbox.drain()
+    assert sorted(line.source for line in world.lines) == FIXTURES
+    for line in world.lines:
+        assert (line.status, line.reason) == (0, None)
+        assert line.fresh > 0
+    world.sandbox.advance("1h 1s")  # the ttl of the RSS one is an hour
+    again = world.lines[3:]
+    assert {line.source for line in again} == set(FIXTURES)
+    assert {(line.status, line.fresh, line.changed) for line in again} == {(0, 0, 0)}
+
+
+def test_an_interval_of_its_own(world: World) -> None:
+    """Rule configuration: per-source interval."""
+    world.write('interval = "1h"\n[sources.ada]\ninterval = "3h"\n' + QUIET)
+    world.begin()
+    world.put("ada", SAME)
+    world.put("eve", SAME, address="127.0.0.2")
+    assert (world.wait_s("ada"), world.wait_s("eve")) == (3 * 3600, 3600)
+
+
+def toml(world: World, name: str = "ada") -> str:
+    return f'{QUIET}\n[sources.{name}]\nurl = "{world.server.url("/" + name)}"\n'
+
+
+def restarted(world: World, settings: str) -> None:
+    """The same file under other settings."""
+    from signal_feeds.settings import read_settings
+
+    world.write(settings)
+    world.signal.settings = read_settings(world.folder)
+    world.signal.install()
+
+
+def test_a_source_that_is_no_longer_named_is_orphaned(world: World) -> None:
+    """Rule removed source: shown as orphaned; the others go on, and it does when it is named again."""
+    world.server.put("/ada", SAME)
+    world.server.put("/eve", SAME)
+    both = toml(world) + toml(world, "eve").removeprefix(QUIET)
+    restarted(world, both)
+    world.sandbox.advance("31m")
+    restarted(world, toml(world))
+    world.sandbox.advance("1d")
+    assert [world.row(name).orphaned for name in ("ada", "eve")] == [False, True]
+    assert (len(world.seen("ada")) > 40, len(world.seen("eve"))) == (True, 1)
+    restarted(world, both)
+    assert not world.row("eve").orphaned
+    world.sandbox.drain()
+    assert len(world.seen("eve")) == 2
+
+
+def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: World) -> None:
+    """Rule configuration, acceptance 1: its validators were another's; the entries stay."""
+    world.server.put("/ada", answer(b"", 404))
+    restarted(world, toml(world))
+    world.sandbox.advance("2h")
+    world.server.put("/new", SAME)
+    restarted(world, toml(world).replace("/ada", "/new"))
+    assert world.due("ada") <= world.now() + 30 * MINUTE
+    world.sandbox.advance("30m")
+    row = world.row("ada")
+    assert (row.url, row.failures, row.last_error) == (world.server.url("/new"), 0, None)
+    assert [one.header("if-none-match") for one in world.seen("new")] == [None]
+
+
+def test_first_requests_are_spread(world: World) -> None:
+    """Acceptance 13: adding sources spreads the first requests over 30 min."""
+    for number in range(60):
+        world.signal.add(f"http://127.0.2.{number}/feed", f"s{number}")
+    dues = sorted(world.due(f"s{number}") - world.now() for number in range(60))
+    assert 0 <= dues[0] < 5 * MINUTE
+    assert 25 * MINUTE < dues[-1] < 30 * MINUTE
+
+
+def test_the_order_is_by_due(world: World) -> None:
+    """Rule order: by due, then source id, where all are due at once."""
+    for number in (3, 1, 2):
+        world.put(f"s{number}", SAME, address=f"127.0.1.{number}", first=False)
+    first = sorted(("s1", "s2", "s3"), key=lambda name: (world.due(name), name))
+    world.sandbox.advance("1h", working=False)
+    world.sandbox.drain()
+    assert [line.source for line in world.lines] == first
+
+
+def test_one_line_per_attempt(world: World) -> None:
+    """Rule output: id, status, new entries; or id, failed, reason."""
+    world.put("ada", answer(feed(2)), answer(b"", 404))
+    world.until_due("ada")
+    assert world.lines == [("ada", 200, 2, 0, None), ("ada", 404, 0, 0, "http_missing")]
+
+
+@pytest.mark.parametrize("twin", ["https://{host}/ada", "http://{host}/ada/", "HTTP://{host}/ada#x"])
+def test_a_duplicate_is_refused(world: World, twin: str) -> None:
+    """Bad input: a duplicate source, also by http/https."""
+    world.server.put("/ada", SAME)
+    world.signal.add("http://ada.example/ada", "ada")
+    with pytest.raises(BadSource, match="is there already: it is the source 'ada'"):
+        world.signal.add(twin.format(host="ada.example"))
+
+
+def test_a_duplicate_by_a_redirect_is_shown(world: World) -> None:
+    """Bad input: a duplicate source by redirect is shown as the same as the other one, and never moved onto it."""
+    world.write('interval = "12h"\n' + QUIET)
+    world.begin()
+    world.put("eve", SAME)
+    world.put("ada", redirect(301, "/eve"))
+    world.sandbox.advance(5 * DAY / 1000)
+    assert (world.row("ada").same_as, world.row("ada").url) == ("eve", world.row("ada").given)
+
+
+def test_a_page_offers_its_feeds(world: World) -> None:
+    """Bad input: a URL of a page without a feed: the links that it advertises are offered."""
+    page = b'<html><head><link rel="alternate" type="application/rss+xml" title="News" href="/news.xml"></head></html>'
+    world.put("ada", answer(page, content_type="text/html"))
+    assert world.row("ada").last_error == "not_a_feed"
+    assert [tuple(row) for row in world.query("SELECT url, title FROM offer")] == [
+        (world.server.url("/news.xml"), "News")
+    ]
+
+
+def test_names(world: World) -> None:
+    """Bad input: a name in use; without a name it is the host, and the host and a number."""
+    assert world.signal.add("http://ada.example/1").id == "ada.example"
+    assert world.signal.add("http://ada.example/2").id == "ada.example-2"
+    with pytest.raises(BadSource, match=r"a source is called 'ada.example' already"):
+        world.signal.add("http://ada.example/3", "ada.example")
