@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from nextdue import BadTransaction, Context, LeaseLost
+from nextdue.records import Serving, TickRequest
 from tests.api.conftest import outcomes
 
 
@@ -150,3 +151,35 @@ def test_an_end_that_ours_committed_is_known_without_a_look_at_the_file(shop, nd
     monkeypatch.setattr(nd.desk, "holds", lambda claim: pytest.fail("it asked"))
     receipt.enqueue(7)
     assert shop.work() == {"done": 1}
+
+
+def test_a_batch_purges_what_it_adds(world, shop):
+    """F121: once for all that ended in one transaction, and as much as each alone would."""
+    few = world.app(keep_runs=5)
+
+    @few.task
+    def together(ctx: Context, n: int) -> None:
+        with few.transaction() as tx:
+            for other in range(20):
+                one = Context(claims[other], few.desk)
+                with one.finish(tx=tx):
+                    pass
+            with ctx.finish(tx=tx):
+                pass
+
+    claims = {}
+
+    @few.task
+    def work(ctx: Context, n: int) -> None: ...
+
+    for _ in range(3):
+        with contextlib.closing(few.open_store()) as store:
+            work.enqueue_many([(n,) for n in range(20)])
+            worker = store.enlist()
+            store.serve({"work": Serving(60_000)}, None)
+            answer = store.tick(TickRequest(worker, [], worker << 32 | 1, 20))
+            claims = dict(enumerate(answer.claims))
+            assert len(claims) == 20
+            together.enqueue(1)
+            assert world.work(few) == {"done": 1}
+    assert world.sql("SELECT count(*) FROM nextdue_run")[0][0] <= 26
