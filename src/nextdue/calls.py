@@ -12,7 +12,7 @@ from nextdue.clock import Duration, duration_ms, to_ms
 from nextdue.desk import Desk
 from nextdue.errors import BadDefinition, KeyTaken
 from nextdue.executors.context import Context, Definition
-from nextdue.handle import Handle
+from nextdue.handle import Handle, Handles
 from nextdue.records import Claim, Mode, Put
 from nextdue.schedules import on_demand
 from nextdue.sqlite.caller import Caller
@@ -150,7 +150,7 @@ class Task(Generic[P, C, R]):
 
     def _parents(self, after: Any, if_dead: str, on_conflict: str) -> tuple[int, ...]:
         handles = [] if after is None else [after] if isinstance(after, Handle) else after
-        if not isinstance(handles, list | tuple) or not all(isinstance(handle, Handle) for handle in handles):
+        if not isinstance(handles, list | tuple | Handles) or not all(isinstance(handle, Handle) for handle in handles):
             raise BadDefinition(f"task {self.name}: after= takes the handles that enqueue() answers, not {after!r}")
         if if_dead not in ("hold", "cancel"):
             raise BadDefinition(f"task {self.name}: if_dead must be hold or cancel, not {if_dead!r}")
@@ -175,7 +175,7 @@ class Task(Generic[P, C, R]):
         """Store a call, due now. When this returns it is on disk. Raises BadArguments or StoreError."""
         return self._now.enqueue(*args, **kwargs)
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle[R]]:
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> Sequence[Handle[R]]:
         """Store many calls, all of them or none, by one commit: `task.enqueue_many([(1,), (2,)])`."""
         return self._now.enqueue_many(calls)
 
@@ -201,7 +201,7 @@ class Call(Generic[P, R]):
         """Store the call. When this returns it is on disk. Raises BadArguments, KeyTaken or StoreError."""
         return self._store(self._definition.signature.encode(args, kwargs), self._tx)
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Handle[R]]:
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> Sequence[Handle[R]]:
         """Store many calls, all of them or none, by one commit. Raises BadArguments or StoreError."""
         put = self._put
         if put.period_ms is not None:
@@ -218,7 +218,7 @@ class Call(Generic[P, R]):
         else:
             self._app.desk.refuse_inside()
             ids = self._app.caller.put_many(put, texts, len(tuples))
-        return [Handle(self._app.caller, id, put.name, None, created=True) for id in ids]
+        return Handles(self._app.caller, ids, put.name)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """enqueue() from a coroutine, without blocking its event loop."""

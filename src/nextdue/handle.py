@@ -1,10 +1,10 @@
 """A handle: one stored task as its program sees it."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
@@ -262,3 +262,32 @@ class Handle(Generic[R]):
             todo = "; its handle's doubts() and resolve(), or `nextdue resolve`, decide whether it happened"
         text = f"{self!r} has no result, it is {found.state}{said}{todo}"
         return TaskFailed(text, reason=reason, message=message, state=found.state)
+
+
+class Handles(Sequence[Handle[R]]):
+    """The handles of tasks that were stored together, each made when it is asked for: a million cost nothing."""
+
+    __slots__ = ("_caller", "_ids", "_name")
+
+    def __init__(self, caller: Caller, ids: Sequence[int], name: str) -> None:
+        self._caller, self._ids, self._name = caller, ids, name
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} handles of {self._name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Handle[R]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Handle[R]]: ...
+    def __getitem__(self, index: int | slice) -> Handle[R] | Sequence[Handle[R]]:
+        if isinstance(index, slice):
+            return Handles(self._caller, self._ids[index], self._name)
+        return Handle(self._caller, self._ids[index], self._name, None, created=True)

@@ -248,6 +248,18 @@ def test_ten_thousand_are_many(world, send):
     assert world.count() == 10_000
 
 
+def test_their_handles_are_a_sequence(world, send):
+    handles = send.enqueue_many([("a",), ("b",), ("c",)])
+    assert [h.id for h in handles[1:]] == [2, 3] and handles[-1].id == 3 and len(handles) == 3
+    assert handles == list(handles) and handles != list(handles)[1:]
+    assert handles[0] in handles and handles.index(handles[1]) == 1
+    assert repr(handles) == "<3 handles of send>"
+    with pytest.raises(IndexError):
+        handles[3]
+    late = send.using(after=handles).enqueue("d")
+    assert late.state == "waiting" and world.count() == 4
+
+
 def test_none_are_none(world, send):
     assert send.enqueue_many([]) == []
     assert send.enqueue_many(iter(())) == []

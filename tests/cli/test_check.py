@@ -121,7 +121,7 @@ def test_an_index_that_lost_a_row_is_found(busy):
     busy.sql("PRAGMA writable_schema=ON")
     busy.sql(
         "UPDATE sqlite_master SET sql = replace(sql, 'token IS NOT NULL', 'token IS NULL') "
-        "WHERE name = 'nextdue_task_token'"
+        "WHERE name = 'nextdue_task_lease'"
     )
     busy.sql("PRAGMA writable_schema=RESET")
     assert any(text.startswith("nextdue_task: ") for text in findings(busy))

@@ -48,7 +48,7 @@ def test_that_test_can_fail(store):
     ("name", "line"),
     [
         ("care_due", "SEARCH t USING INDEX nextdue_task_due (lane=? AND due>?)"),
-        ("care_running", "SEARCH t USING INDEX nextdue_task_token (token>?)"),
+        ("care_running", "SCAN t USING INDEX nextdue_task_lease"),
         ("care_page_rest", "SEARCH t USING INDEX nextdue_task_rest (rest=? AND name>?)"),
         ("care_aged_rest", "SEARCH t USING INDEX nextdue_task_rest (rest=?)"),
         ("care_page_key", "SEARCH t USING INDEX nextdue_task_key (name=? AND key=? AND rowid>?)"),

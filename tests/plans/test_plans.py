@@ -14,7 +14,7 @@ from nextdue.sqlite import migrate
 from nextdue.sqlite.store import SqliteStore
 
 GOLDEN = Path(__file__).with_name("plans.txt")
-TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) [^\n]*(?:\nWHEN ([^\n]*))?\nBEGIN\n(.*?)\nEND", re.DOTALL)
+TRIGGER = re.compile(r"CREATE (?:TEMP )?TRIGGER (\w+) [^\n]*(?:\nWHEN (.*?))?\nBEGIN\n(.*?)\nEND", re.DOTALL)
 SCRIPTS = {"worker_setup", "limits_setup", "caller_setup"}
 """Pages of several statements; of these the insides of the triggers are planned."""
 BOUNDED = {
@@ -35,6 +35,8 @@ BOUNDED = {
     "runs": {"SCAN nextdue_run"},
 }
 """Statements that may go over a big table, and why."""
+RUNNING = "INDEX nextdue_task_lease"
+"""Only what runs is in this index: as many rows as the workers hold."""
 
 
 class Nulls(dict):
@@ -117,7 +119,7 @@ def offences(name: str, text: str, lines: list[str]) -> list[str]:
     }
     growing = []
     for line in map(str.strip, lines):
-        scans = line.startswith("SCAN ") and line.split()[1] in aliases
+        scans = line.startswith("SCAN ") and line.split()[1] in aliases and not line.endswith(RUNNING)
         # An index made for the occasion costs what a scan does, and a sort more.
         sorts = line.startswith("USE TEMP B-TREE") or " USING AUTOMATIC " in line
         if (scans or sorts) and line not in BOUNDED.get(name, ()):
@@ -144,7 +146,7 @@ def test_the_claim_goes_by_lane_and_due(store):
     assert lines.count("SEARCH n USING INDEX nextdue_task_due (lane=? AND due>? AND due<?)") == 1
 
 
-@pytest.mark.parametrize("index", ["nextdue_task_due", "nextdue_task_token", "nextdue_task_gone", "nextdue_task_key"])
+@pytest.mark.parametrize("index", ["nextdue_task_due", "nextdue_task_lease", "nextdue_task_gone", "nextdue_task_key"])
 def test_without_this_index_a_plan_would_grow(store, index):
     """The test above can fail."""
     connection = store.database.connection

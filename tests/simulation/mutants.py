@@ -190,9 +190,17 @@ def bury_takes_every_workers_rows(patch):
 
 @mutant
 def look_ignores_a_lane(patch):
-    return swapped(
-        "look", "FROM nextdue_open o WHERE NOT o.alone", "FROM nextdue_open o WHERE NOT o.alone AND o.lane <> 3"
-    )
+    return swapped("look", "FROM nextdue_open o\n  UNION ALL", "FROM nextdue_open o WHERE o.lane <> 3\n  UNION ALL")
+
+
+@mutant
+def look_knows_of_no_lease(patch):
+    return swapped("look", "t.token IS NOT NULL AND (o.lease <=", "0 AND (o.lease <=")
+
+
+@mutant
+def nobody_takes_over_a_lease(patch):
+    return swapped(TICK, "WHERE t.token IS NOT NULL AND t.due <= min({now}", "WHERE 0 AND t.due <= min({now}")
 
 
 @mutant

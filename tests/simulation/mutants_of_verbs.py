@@ -64,7 +64,7 @@ def set_aside_without_a_limit_reached(patch):
 
 @mutant(BUSY)
 def what_has_a_rate_claimed_ahead(patch):
-    return swapped(TICK, "OR m.limited & 1", "")
+    return swapped(TICK, "OR o.limited & 1", "")
 
 
 @mutant(LATE)
@@ -98,7 +98,7 @@ def a_lease_is_taken_over_whatever_its_rate(patch):
 
 @mutant(BUSY)
 def expiry_ignored(patch):
-    return swapped(TICK, "coalesce((t.expires <= {now}) << 2, 0)", "0")
+    return swapped(TICK, "CASE WHEN t.expires <= {now} THEN 4 ELSE 0 END", "0")
 
 
 @mutant(BUSY)
@@ -154,7 +154,7 @@ def a_stop_is_forgotten_with_the_worker(patch):
 
 @mutant(UNKNOWN_DEATHS)
 def a_stop_is_forgotten_with_the_lease(patch):
-    return swapped(TICK, f" + ((t.stop IS NOT NULL AND {PLAIN}) << 3)", "")
+    return swapped(TICK, f" + CASE WHEN t.stop IS NOT NULL AND {PLAIN} THEN 8 ELSE 0 END", "")
 
 
 @mutant(Weather(puts=90, storm_ms=60_000))

@@ -34,14 +34,17 @@ FROM (SELECT name FROM nextdue_lane UNION SELECT :name WHERE :name IS NOT NULL) 
 CROSS JOIN nextdue_task t ON t.name = n.name AND t.key = :key
 WHERE t.id > :after AND {may} AND {matches} ORDER BY t.id LIMIT :limit
 
--- The nearest due of each lane, and of those the nearest.
+-- The nearest due of each lane, and of those and of all that run the nearest.
 -- :name care_due
-SELECT o.id, o.name, iif(o.token IS NULL, 'waiting', 'running'), o.key
-FROM nextdue_lane l CROSS JOIN nextdue_task o ON o.id IN (
-  SELECT t.id FROM nextdue_task t
-  WHERE t.lane = l.id AND t.due IS NOT NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit)
-WHERE (:name IS NULL OR l.name = :name) AND (:queue IS NULL OR l.queue = :queue)
-ORDER BY o.due, o.id LIMIT :limit
+SELECT id, name, state, key FROM (
+  SELECT o.id, o.name, 'waiting' AS state, o.key, o.due
+  FROM nextdue_lane l CROSS JOIN nextdue_task o ON o.id IN (
+    SELECT t.id FROM nextdue_task t
+    WHERE t.lane = l.id AND t.due IS NOT NULL AND t.token IS NULL AND {matches} ORDER BY t.due, t.id LIMIT :limit)
+  WHERE (:name IS NULL OR l.name = :name) AND (:queue IS NULL OR l.queue = :queue)
+  UNION ALL
+  SELECT t.id, t.name, 'running', t.key, t.due FROM nextdue_task t WHERE t.token IS NOT NULL AND {matches})
+ORDER BY due, id LIMIT :limit
 
 -- :name care_running
 SELECT t.id, t.name, 'running', t.key FROM nextdue_task t

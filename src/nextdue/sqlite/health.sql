@@ -4,10 +4,14 @@
 -- Lanes with something overdue: waiting, or running under a lease that is over.
 -- :name health_late
 SELECT f.name, f.queue, f.alone, f.first,
-  (SELECT count(*) FROM (SELECT 1 FROM nextdue_task n WHERE n.lane = f.id AND n.due <= :now LIMIT :most))
+  (SELECT count(*) FROM (SELECT 1 FROM nextdue_task n WHERE n.lane = f.id AND n.due <= :now AND n.token IS NULL LIMIT :most))
+    + (SELECT count(*) FROM nextdue_task n WHERE n.token IS NOT NULL AND n.due <= :now AND n.lane = f.id)
 FROM (
-  SELECT l.id, l.name, l.queue, l.alone,
-    (SELECT n.due FROM nextdue_task n WHERE n.lane = l.id AND n.due IS NOT NULL ORDER BY n.due LIMIT 1) AS first
+  SELECT l.id, l.name, l.queue, l.alone, (SELECT min(due) FROM (
+    SELECT due FROM (
+      SELECT n.due FROM nextdue_task n WHERE n.lane = l.id AND n.due <= :now AND n.token IS NULL ORDER BY n.due LIMIT 1)
+    UNION ALL
+    SELECT n.due FROM nextdue_task n WHERE n.token IS NOT NULL AND n.due <= :now AND n.lane = l.id)) AS first
   FROM nextdue_lane l) f
 WHERE f.first <= :now ORDER BY f.first
 

@@ -105,11 +105,10 @@ def backlog(
     def meant(name: str, queue: str) -> bool:
         return (queues is None or queue in queues) and (names is None or name in names)
 
-    for name, queue, count, late, first, coming, leased in rows(database, "backlog", {"now": now}):
+    for name, queue, runs, count, late, first, coming in rows(database, "backlog", {"now": now}):
         if not meant(name, queue):
             continue
-        waiting[name] += count - leased
-        running[name] += leased
+        (running if runs else waiting)[name] += count
         overdue += late
         if late:
             oldest.append(first)

@@ -1,15 +1,17 @@
 -- Looking into the file: nothing here changes it, and nothing is run by a worker between two tasks, so a full scan is
 -- allowed.
 
--- What is due or leased, lane by lane: only the count reads more than one entry of the index, a million in 30 ms.
+-- What waits and what runs, lane by lane. Only the counts read more than one entry of the index, a million in 30 ms.
 -- :name backlog
-SELECT l.name, l.queue,
-  (SELECT count(*) FROM nextdue_task t WHERE t.lane = l.id AND t.due IS NOT NULL),
-  (SELECT count(*) FROM nextdue_task t WHERE t.lane = l.id AND t.due <= :now),
-  (SELECT min(t.due) FROM nextdue_task t WHERE t.lane = l.id AND t.due IS NOT NULL),
-  (SELECT min(t.due) FROM nextdue_task t WHERE t.lane = l.id AND t.due > :now),
-  (SELECT count(*) FROM nextdue_task r WHERE r.token IS NOT NULL AND r.lane = l.id)
+SELECT l.name, l.queue, 0,
+  (SELECT count(*) FROM nextdue_task t WHERE t.lane = l.id AND t.due IS NOT NULL AND t.token IS NULL),
+  (SELECT count(*) FROM nextdue_task t WHERE t.lane = l.id AND t.due <= :now AND t.token IS NULL),
+  (SELECT min(t.due) FROM nextdue_task t WHERE t.lane = l.id AND t.due IS NOT NULL AND t.token IS NULL),
+  (SELECT min(t.due) FROM nextdue_task t WHERE t.lane = l.id AND t.due > :now AND t.token IS NULL)
 FROM nextdue_lane l
+UNION ALL
+SELECT l.name, l.queue, 1, count(*), sum(t.due <= :now), min(t.due), min(CASE WHEN t.due > :now THEN t.due END)
+FROM nextdue_task t CROSS JOIN nextdue_lane l ON l.id = t.lane WHERE t.token IS NOT NULL GROUP BY l.id
 
 -- Those at rest until other tasks are done or an event is sent.
 -- :name backlog_waits
@@ -49,13 +51,11 @@ WHERE t.id = :id
 SELECT r.grp FROM nextdue_task t CROSS JOIN nextdue_rate r ON r.name = t.name AND r.grp = coalesce(t.grp, '')
 WHERE t.id = :id AND t.due BETWEEN r.free AND r.tail
 
--- How many tasks of the same lane are due before this one. The index counts the running ones too.
+-- How many tasks of the same lane wait before this one.
 -- :name before_it
 SELECT
-  (SELECT count(*) FROM nextdue_task o WHERE o.lane = t.lane AND o.due < t.due) +
-  (SELECT count(*) FROM nextdue_task o WHERE o.lane = t.lane AND o.due = t.due AND o.id < t.id) -
-  (SELECT count(*) FROM nextdue_task o
-   WHERE o.token IS NOT NULL AND +o.lane = t.lane AND (+o.due < t.due OR (+o.due = t.due AND o.id < t.id)))
+  (SELECT count(*) FROM nextdue_task o WHERE o.lane = t.lane AND o.due < t.due AND o.token IS NULL) +
+  (SELECT count(*) FROM nextdue_task o WHERE o.lane = t.lane AND o.due = t.due AND o.id < t.id AND o.token IS NULL)
 FROM nextdue_task t WHERE t.id = :id
 
 -- The latest instant among the newest rows; to look at all of them would take seconds beside millions.

@@ -53,6 +53,15 @@ def _is_plain(settlement: Settlement) -> bool:
     return s.outcome == "done" and s.forget and s.result is None and s.message is None and s.next_ms is s.next_in_ms
 
 
+def _by_token(settlements: Sequence[Settlement]) -> list[tuple[int, int | None, list[int]]]:
+    """Plain successes as [token, ran, ids]: what was claimed by one tick has one token."""
+    ids: dict[tuple[int, int | None], list[int]] = {}
+    for s in settlements:
+        if _is_plain(s):
+            ids.setdefault((s.token, s.ran_ms), []).append(s.id)
+    return [(token, ran_ms, those) for (token, ran_ms), those in ids.items()]
+
+
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
@@ -220,7 +229,7 @@ class SqliteStore:
 
     def tick(self, request: TickRequest) -> TickAnswer:
         params = {
-            "done": _json.encode([(s.id, s.token, s.ran_ms) for s in request.settlements if _is_plain(s)]).decode(),
+            "done": _json.encode(_by_token(request.settlements)).decode(),
             "settlements": _settlements.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
             "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,

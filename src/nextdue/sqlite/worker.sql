@@ -6,6 +6,11 @@
 -- The tokens of a worker.
 -- :define held BETWEEN :worker << 32 AND (:worker << 32) + 4294967295
 -- :define mine BETWEEN NEW.worker << 32 AND (NEW.worker << 32) + 4294967295
+-- Of a claim: in which order row t of lane o is taken, what is odd about it, how far it looks, and whether lane o is to be looked at.
+-- :define rank CASE WHEN NEW.fair THEN 0 ELSE -o.priority END
+-- :define odd (t.crashes > 0 OR o.limited & 1) + (o.limited & 2) + CASE WHEN t.expires <= {now} THEN 4 ELSE 0 END + CASE WHEN t.stop IS NOT NULL AND {plain} THEN 8 ELSE 0 END
+-- :define until min({now}, coalesce(NEW.until, {max}))
+-- :define opened o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
 
 -- :name enlist
 INSERT INTO nextdue_worker(started, host, pid) VALUES ({instant}, :host, :pid)
@@ -193,11 +198,13 @@ SELECT NULL AS done, NULL AS settlements, NULL AS worker, NULL AS keep_rows, NUL
 CREATE TEMP TRIGGER nextdue_settle_do INSTEAD OF INSERT ON nextdue_settle
 BEGIN
   -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
-  -- come as [id, token, ran]; all others with everything that is to be known of them. A next life that was asked for
+  -- come as [token, ran, ids], for JSON costs as much as a row; all others with everything that is to be known of them. A next life that was asked for
   -- while it ran begins whatever the outcome (but a mere release is none), and what was asked to stop isn't tried again.
   INSERT INTO nextdue_settled(id, token, outcome, ran, forget, again, name, grp)
-    SELECT t.id, t.token, 'done', j.value ->> 2, t.again_due IS NULL, t.again_due, t.name, t.grp
-    FROM json_each(NEW.done) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1;
+    SELECT t.id, t.token, 'done', d.ran, t.again_due IS NULL, t.again_due, t.name, t.grp
+    FROM (WITH said AS MATERIALIZED (
+        SELECT value ->> 0 AS token, value ->> 1 AS ran, value ->> 2 AS ids FROM json_each(NEW.done)) SELECT * FROM said) d
+      CROSS JOIN json_each(d.ids) j CROSS JOIN nextdue_task t ON t.id = j.value AND t.token = d.token;
   INSERT INTO nextdue_other SELECT NEW.settlements WHERE NEW.settlements <> '[]';
   INSERT INTO nextdue_run(task, name, key, claim, scheduled_for, started, ended, outcome, reason, message, result, worker, keep)
     SELECT t.id, t.name, t.key, t.claims, t.scheduled_for, {now} - s.ran, {now}, s.outcome, s.reason, s.message,
@@ -209,10 +216,14 @@ BEGIN
   INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
 
   -- Purge at most twice what was settled: history by count and age, tombstones and results by their end.
+  -- As long as the oldest line is to stay, no other is looked at, unless a wrong clock wrote it.
   UPDATE nextdue_now SET purge = (
     SELECT max(id) FROM (
       SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
-    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
+    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows)
+  WHERE EXISTS (
+    SELECT 1 FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 1)
+    WHERE ended NOT BETWEEN {now} - NEW.keep_ms AND {now} OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
   INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
     SELECT task, name, key, result, keep FROM nextdue_run
     WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
@@ -247,8 +258,8 @@ BEGIN
     WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
       AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
 
-  -- Claim. The queue of this recursion holds the nearest row of each open lane: it merges them lazily, by
-  -- priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
+  -- Claim. The queue of this recursion holds the nearest row of each open lane, and all expired leases: it merges them
+  -- lazily, by priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
   -- Odd rows: 1 = has crashes, or a rate, whose slot is the start; 2 = has a limit or a rate, 4 = has expired, 8 = was
   -- asked to stop. Of these only 2 alone is claimed ahead, the others
   -- are passed by. An expired lease is taken only if it can be believed, and nothing
@@ -257,25 +268,23 @@ BEGIN
   SELECT id, taken, odd, lease FROM (
     WITH RECURSIVE
     merged(rank, due, id, lane, lease, limited, taken, odd) AS (
-      SELECT CASE WHEN NEW.fair THEN 0 ELSE -o.priority END, t.due, t.id, o.lane, o.lease, o.limited, t.token IS NOT NULL,
-        (t.crashes > 0 OR o.limited & 1) + (o.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
+      SELECT {rank}, t.due, t.id, o.lane, o.lease, o.limited, 0, {odd}
       FROM nextdue_open o CROSS JOIN nextdue_task t ON t.id = (
         SELECT n.id FROM nextdue_task n
-        WHERE n.lane = o.lane AND n.due <= min({now}, coalesce(NEW.until, {max}))
-          AND (n.token IS NULL OR o.lease <= {believed})
-        ORDER BY n.due, n.id LIMIT 1)
-      WHERE o.alone = NEW.alone AND (NEW.alone OR o.kind = NEW.kind) AND NEW.pauses = {pauses}
+        WHERE n.lane = o.lane AND n.due <= {until} AND n.token IS NULL ORDER BY n.due, n.id LIMIT 1)
+      WHERE {opened}
       UNION ALL
-      SELECT m.rank, t.due, t.id, m.lane, m.lease, m.limited, t.token IS NOT NULL,
-        (t.crashes > 0 OR m.limited & 1) + (m.limited & 2) + coalesce((t.expires <= {now}) << 2, 0) + ((t.stop IS NOT NULL AND {plain}) << 3)
-      FROM merged m CROSS JOIN nextdue_task t ON t.id = coalesce(
+      SELECT {rank}, t.due, t.id, o.lane, o.lease, o.limited, 1, {odd}
+      FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane AND o.lease <= {believed}
+      WHERE t.token IS NOT NULL AND t.due <= {until} AND {opened}
+      UNION ALL
+      SELECT o.rank, t.due, t.id, o.lane, o.lease, o.limited, 0, {odd}
+      FROM merged o CROSS JOIN nextdue_task t ON t.id = coalesce(
         (SELECT n.id FROM nextdue_task n
-         WHERE n.lane = m.lane AND n.due = m.due AND n.id > m.id AND (n.token IS NULL OR m.lease <= {believed})
-         ORDER BY n.id LIMIT 1),
+         WHERE n.lane = o.lane AND n.due = o.due AND n.id > o.id AND n.token IS NULL ORDER BY n.id LIMIT 1),
         (SELECT n.id FROM nextdue_task n
-         WHERE n.lane = m.lane AND n.due > m.due AND n.due <= min({now}, coalesce(NEW.until, {max}))
-           AND (n.token IS NULL OR m.lease <= {believed})
-         ORDER BY n.due, n.id LIMIT 1))
+         WHERE n.lane = o.lane AND n.due > o.due AND n.due <= {until} AND n.token IS NULL ORDER BY n.due, n.id LIMIT 1))
+      WHERE NOT o.taken
       ORDER BY 1, 2, 3 LIMIT NEW.slots + NEW.ahead
     )
     SELECT id, taken, odd, lease FROM merged
@@ -410,19 +419,17 @@ SELECT {lanes}
 -- The nearest due of exactly the rows that a tick could claim, by kind of executor; the same of those tried alone;
 -- and the shortest lease among those that have expired but can't be believed yet.
 -- :name look
+WITH nearest(alone, kind, due) AS (
+  SELECT o.alone, o.kind, (
+    SELECT n.due FROM nextdue_task n WHERE n.lane = o.lane AND n.due IS NOT NULL AND n.token IS NULL ORDER BY n.due LIMIT 1)
+  FROM nextdue_open o
+  UNION ALL
+  SELECT o.alone, o.kind, t.due FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
+  WHERE t.token IS NOT NULL AND (o.lease <= :believed OR t.due > {instant}))
 SELECT {instant},
   (SELECT json_group_object(kind, due) FROM (
-    SELECT o.kind AS kind, min((
-      SELECT n.due FROM nextdue_task n
-      WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
-      ORDER BY n.due LIMIT 1)) AS due
-    FROM nextdue_open o WHERE NOT o.alone GROUP BY o.kind) WHERE due IS NOT NULL),
-  (SELECT min((
-      SELECT n.due FROM nextdue_task n
-      WHERE n.lane = o.lane AND n.due IS NOT NULL
-        AND (n.token IS NULL OR o.lease <= :believed OR n.due > {instant})
-      ORDER BY n.due LIMIT 1)) FROM nextdue_open o WHERE o.alone),
+    SELECT kind, min(due) AS due FROM nearest WHERE NOT alone AND due IS NOT NULL GROUP BY kind)),
+  (SELECT min(due) FROM nearest WHERE alone),
   (SELECT min(o.lease) FROM nextdue_task t CROSS JOIN nextdue_open o ON o.lane = t.lane
    WHERE t.token IS NOT NULL AND t.due <= {instant} AND o.lease > :believed),
   {lanes},
