@@ -19,7 +19,7 @@ from nextdue.task import Options, Retry
 CRASH_BACKOFF_MS = 250
 MAX_CRASHES = 3
 """A task is dead after it killed its worker so often, the last time alone."""
-MAX_CLAIMED = 200
+MAX_CLAIMED = 400
 """The most rows that one tick claims."""
 AHEAD_WINDOW_MS = 20
 """A worker claims ahead as many rows as it finished in so long."""

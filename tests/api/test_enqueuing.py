@@ -251,7 +251,8 @@ def test_ten_thousand_are_many(world, send):
 def test_their_handles_are_a_sequence(world, send):
     handles = send.enqueue_many([("a",), ("b",), ("c",)])
     assert [h.id for h in handles[1:]] == [2, 3] and handles[-1].id == 3 and len(handles) == 3
-    assert handles == list(handles) and handles != list(handles)[1:]
+    assert handles == list(handles)
+    assert handles != list(handles)[1:]
     assert handles[0] in handles and handles.index(handles[1]) == 1
     assert repr(handles) == "<3 handles of send>"
     with pytest.raises(IndexError):
