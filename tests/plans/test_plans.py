@@ -22,7 +22,8 @@ BOUNDED = {
     "nextdue_odd_do fills nextdue_left": {"USE TEMP B-TREE FOR DISTINCT"},
     "nextdue_refused_do fills nextdue_behind 2": {"USE TEMP B-TREE FOR ORDER BY"},
     # A few rows from the old end of the history, in the order in which it lies: LIMIT ends the scan.
-    "nextdue_settle_do changes nextdue_now": {"SCAN nextdue_run"},
+    "nextdue_purge_do changes nextdue_now": {"SCAN nextdue_run"},
+    "nextdue_settle_do fills nextdue_purge": {"SCAN nextdue_run"},
     # As many as there are kinds of executors; as were settled by one tick; as a dead worker held.
     "look": {"USE TEMP B-TREE FOR GROUP BY"},
     "nextdue_onward_do fills nextdue_freed": {"USE TEMP B-TREE FOR DISTINCT"},

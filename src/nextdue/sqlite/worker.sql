@@ -148,11 +148,12 @@ BEGIN
   INSERT INTO nextdue_freed SELECT name, grp FROM nextdue_left;
 END;
 
--- What running tasks said of themselves, each as [id, token, text], the text being JSON: [progress] or [progress, cursor].
--- Before they are settled, for the last word of one that failed is where it is to go on.
-CREATE TEMP VIEW nextdue_said AS SELECT NULL AS words;
-CREATE TEMP TRIGGER nextdue_said_do INSTEAD OF INSERT ON nextdue_said
+-- What still runs, or has just ended.
+CREATE TEMP VIEW nextdue_still AS SELECT NULL AS words, NULL AS worker, NULL AS renewed, NULL AS renew_every;
+CREATE TEMP TRIGGER nextdue_still_do INSTEAD OF INSERT ON nextdue_still
 BEGIN
+  -- What running tasks said of themselves, each as [id, token, text], the text being JSON: [progress] or [progress, cursor].
+  -- Before they are settled, for the last word of one that failed is where it is to go on.
   UPDATE nextdue_task SET progress = coalesce(nullif((j.value ->> 2) -> 0, 'null'), progress) FROM json_each(NEW.words) j
     WHERE nextdue_task.id = j.value ->> 0 AND token = j.value ->> 1;
   INSERT INTO nextdue_mark(task, label, begun, done, result)
@@ -160,6 +161,12 @@ BEGIN
     FROM json_each(NEW.words) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1
     WHERE json_array_length(j.value ->> 2) = 2
     ON CONFLICT(task, label) DO UPDATE SET done = excluded.done, result = excluded.result;
+  -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
+  -- but by a clock set back.
+  UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
+    FROM nextdue_limit o
+    WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
+      AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
 END;
 
 -- The settlements that aren't plain successes.
@@ -192,10 +199,29 @@ BEGIN
     SELECT *, known IS 1 AND next IS NOT NULL AND (delay IS NULL OR halted) AS goes_on FROM weighed);
 END;
 
+-- What is kept no longer: history by count and age, tombstones and results by their end. At most twice what was settled.
+CREATE TEMP VIEW nextdue_purge AS SELECT NULL AS most, NULL AS keep_rows, NULL AS keep_ms;
+CREATE TEMP TRIGGER nextdue_purge_do INSTEAD OF INSERT ON nextdue_purge
+BEGIN
+  UPDATE nextdue_now SET purge = (
+    SELECT max(id) FROM (
+      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT NEW.most)
+    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
+  INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
+    SELECT task, name, key, result, keep FROM nextdue_run
+    WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
+  DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
+  DELETE FROM nextdue_result WHERE task IN (
+    SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT NEW.most);
+  DELETE FROM nextdue_task WHERE id IN (
+    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT NEW.most);
+END;
+
 -- The part of the tick that a worker is spared which has nothing to settle: one that was woken by a due is in a hurry.
 CREATE TEMP VIEW nextdue_settle AS
 SELECT NULL AS done, NULL AS settlements, NULL AS worker, NULL AS keep_rows, NULL AS keep_ms;
 CREATE TEMP TRIGGER nextdue_settle_do INSTEAD OF INSERT ON nextdue_settle
+WHEN NEW.done <> '[]' OR NEW.settlements <> '[]'
 BEGIN
   -- Settle. Whoever can't show the token has lost the row and changes nothing. Plain successes, by far the most,
   -- come as [token, ran, ids], for JSON costs as much as a row; all others with everything that is to be known of them. A next life that was asked for
@@ -215,23 +241,11 @@ BEGIN
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
 
-  -- Purge at most twice what was settled: history by count and age, tombstones and results by their end.
-  -- As long as the oldest line is to stay, no other is looked at, unless a wrong clock wrote it.
-  UPDATE nextdue_now SET purge = (
-    SELECT max(id) FROM (
-      SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 2 * (SELECT count(*) FROM nextdue_settled))
-    WHERE ended < {now} - NEW.keep_ms OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows)
-  WHERE EXISTS (
-    SELECT 1 FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 1)
-    WHERE ended NOT BETWEEN {now} - NEW.keep_ms AND {now} OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows);
-  INSERT OR REPLACE INTO nextdue_result(task, name, key, result, keep)
-    SELECT task, name, key, result, keep FROM nextdue_run
-    WHERE id <= (SELECT purge FROM nextdue_now) AND keep > {now} AND result IS NOT NULL ORDER BY id;
-  DELETE FROM nextdue_run WHERE id <= (SELECT purge FROM nextdue_now);
-  DELETE FROM nextdue_result WHERE task IN (
-    SELECT task FROM nextdue_result WHERE keep <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
-  DELETE FROM nextdue_task WHERE id IN (
-    SELECT id FROM nextdue_task WHERE gone_at <= {now} LIMIT 2 * (SELECT count(*) FROM nextdue_settled));
+  -- As long as the oldest line of the history is to stay, no other is looked at, unless a wrong clock wrote it.
+  INSERT INTO nextdue_purge SELECT 2 * (SELECT count(*) FROM nextdue_settled), NEW.keep_rows, NEW.keep_ms
+    WHERE EXISTS (SELECT 1 FROM (SELECT id, ended FROM nextdue_run ORDER BY id LIMIT 1)
+        WHERE ended NOT BETWEEN {now} - NEW.keep_ms AND {now} OR id <= (SELECT max(id) FROM nextdue_run) - NEW.keep_rows)
+      OR EXISTS (SELECT 1 FROM nextdue_result WHERE keep <= {now}) OR EXISTS (SELECT 1 FROM nextdue_task WHERE gone_at <= {now});
 END;
 
 CREATE TEMP VIEW nextdue_tick AS
@@ -246,17 +260,9 @@ BEGIN
     FROM (SELECT coalesce(NEW.now, {clock}) AS now) n;
   DELETE FROM nextdue_claimed;
   DELETE FROM nextdue_settled;
-  INSERT INTO nextdue_said SELECT NEW.progress WHERE NEW.progress <> '[]';
-
-  INSERT INTO nextdue_settle
-    SELECT NEW.done, NEW.settlements, NEW.worker, NEW.keep_rows, NEW.keep_ms WHERE NEW.done <> '[]' OR NEW.settlements <> '[]';
-
-  -- Renew, before any claim, all that this worker holds, in paused lanes too. A lease that its task extended isn't cut,
-  -- but by a clock set back.
-  UPDATE nextdue_task SET due = min(max({now} + o.lease, CASE WHEN {now} >= NEW.renewed THEN due ELSE 0 END), {max})
-    FROM nextdue_limit o
-    WHERE {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every
-      AND nextdue_task.token {mine} AND o.name = nextdue_task.name;
+  INSERT INTO nextdue_still SELECT NEW.progress, NEW.worker, NEW.renewed, NEW.renew_every
+    WHERE NEW.progress <> '[]' OR {now} NOT BETWEEN NEW.renewed AND NEW.renewed + NEW.renew_every;
+  INSERT INTO nextdue_settle VALUES (NEW.done, NEW.settlements, NEW.worker, NEW.keep_rows, NEW.keep_ms);
 
   -- Claim. The queue of this recursion holds the nearest row of each open lane, and all expired leases: it merges them
   -- lazily, by priority and due, whatever the backlog. Two steps to the next row of a lane keep each an index seek.
