@@ -286,6 +286,27 @@ def test_the_history_is_bounded(place):
     assert len(place.store.runs()) == 4
 
 
+def test_a_line_written_by_a_clock_far_ahead_holds_up_no_other(place):
+    """F121: the oldest line seems to have ended in the future; those behind it go when their time is over."""
+    hand = place.hand()
+    hand.store.keep_ms = 1_000
+
+    def one() -> None:
+        place.put()
+        (claim,) = hand.claim()
+        hand.tick([done(claim)])
+
+    place.clock.advance(3_600_000)
+    one()
+    place.clock.advance(-3_600_000)
+    for _ in range(3):
+        one()
+    place.clock.advance(1_001)
+    for _ in range(4):
+        one()
+    assert len(place.store.runs()) == 4
+
+
 def test_no_history_is_kept_of_a_store_that_keeps_none(place):
     hand = place.hand()
     hand.store.keep_rows = 0
