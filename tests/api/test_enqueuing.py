@@ -250,15 +250,17 @@ def test_ten_thousand_are_many(world, send):
 
 def test_their_handles_are_a_sequence(world, send):
     handles = send.enqueue_many([("a",), ("b",), ("c",)])
-    assert [h.id for h in handles[1:]] == [2, 3] and handles[-1].id == 3 and len(handles) == 3
+    assert (len(handles), handles[-1].id, [h.id for h in handles[1:]]) == (3, 3, [2, 3])
     assert handles == list(handles)
     assert handles != list(handles)[1:]
-    assert handles[0] in handles and handles.index(handles[1]) == 1
+    assert handles[0] in handles
+    assert handles.index(handles[1]) == 1
     assert repr(handles) == "<3 handles of send>"
     with pytest.raises(IndexError):
         handles[3]
     late = send.using(after=handles).enqueue("d")
-    assert late.state == "waiting" and world.count() == 4
+    assert late.state == "waiting"
+    assert world.count() == 4
 
 
 def test_none_are_none(world, send):

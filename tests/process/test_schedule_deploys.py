@@ -120,7 +120,7 @@ def test_a_new_schedule_beside_an_old_worker(place: Place) -> None:
     settled_down(old.pid)
     cpu = cpu_s(old.pid)
     place.noted("b_only", 4)
-    assert cpu_s(old.pid) - cpu <= 0.02
+    assert cpu_s(old.pid) - cpu < 0.2  # in steps of 0.01; spinning would be over 3
     assert new.terminate() == 0
     counted = switches(old.pid)
     time.sleep(1.2)  # overdue, and for nobody
