@@ -17,6 +17,8 @@ import pytest
 
 from tests.docs.pages import TOP, blocks
 
+pytestmark = pytest.mark.beside
+
 EXAMPLES = sorted((TOP / "examples").glob("*.py"))
 IGNORED = (TOP / ".gitignore").read_text("utf-8").splitlines()
 WORKER = ["-m", "nextdue", "worker"]

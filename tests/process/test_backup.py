@@ -162,6 +162,7 @@ def left(nd):
     return sorted(path.name for path in nd.path.parent.iterdir() if not path.name.startswith("shop.db"))
 
 
+@pytest.mark.beside
 def test_it_needs_no_other_file_and_has_the_mode_of_the_original(nd):
     nd.path.chmod(0o640)
     made = nd.backup(nd.path.with_name("backup.db"))
@@ -171,6 +172,7 @@ def test_it_needs_no_other_file_and_has_the_mode_of_the_original(nd):
     assert left(nd) == ["backup.db"]
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     ("path", "error", "says"),
     [
@@ -230,6 +232,7 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     "harm",
     [
@@ -272,6 +275,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing(place):
     assert not list(place.folder.glob(".backup.db.*"))
 
 
+@pytest.mark.beside
 def test_the_errors_are_ours(nd):
     with pytest.raises(NextdueError):
         nd.backup(nd.path)

@@ -70,6 +70,7 @@ def test_children_die_with_their_worker_and_their_tasks_are_taken_at_once(place:
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_child_that_can_not_listen_dies_with_its_worker(place: Place) -> None:
     """F034: kill -9 of the worker during an endless call into C in the child: the system ends it all the same."""
     place.script(
@@ -175,6 +176,7 @@ def test_a_stopped_worker_is_not_dead(place: Place) -> None:
     owner.kill()
 
 
+@pytest.mark.beside
 def test_a_service_s_children_hold_its_lock(place: Place) -> None:
     """Law 6: by nd.working(), as users start a worker: neighbours wait for the end of the children too."""
     place.script(LONG)

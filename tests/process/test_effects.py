@@ -41,6 +41,7 @@ def effects(place: Place) -> Counter[str]:
     return Counter(line for line in place.notes() if line.startswith("effect"))
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("in_doubt", ["repeat", "skip", "hold"])
 def test_a_worker_killed_in_the_middle_of_steps(place: Place, kind: str, in_doubt: str) -> None:
@@ -93,6 +94,7 @@ def work(ctx: Context) -> int:
 """
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(("in_doubt", "times"), [("repeat", 2), ("skip", 1), ("hold", 1)])
 def test_a_worker_stopped_past_its_lease_in_a_step(place: Place, in_doubt: str, times: int) -> None:
     """F027, law 5: the late end of its step is refused, and changes neither mark nor task."""
@@ -196,6 +198,7 @@ def test_an_event_of_another_program_wakes_a_worker_that_sleeps(place: Place) ->
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_replaced_waiter_is_started_by_the_put(place: Place) -> None:
     """It waits for nothing any more, and the worker hears of it."""
     place.script(CHAIN.format(kind="thread"))
@@ -255,6 +258,7 @@ def keyed(ctx: Context) -> None:
 """
 
 
+@pytest.mark.beside
 def test_an_idempotency_key_outlives_a_restore_and_is_not_issued_again(place: Place) -> None:
     """F103: a restored file issues ids again that others know; their keys are others."""
     place.script(KEYED)

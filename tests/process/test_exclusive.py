@@ -12,6 +12,8 @@ import pytest
 from nextdue import BadDefinition, Nextdue, NextdueError, OwnerBusy, StoreError, StoreMissing
 from tests.process.harness import Place, until
 
+pytestmark = pytest.mark.beside
+
 SHOP = """
 nd = Nextdue(HERE / "shop.db", exclusive=HERE / "shop.lock")
 

@@ -74,6 +74,7 @@ def test_killed_at_any_moment_the_rows_are_there_once(stage: str, place: Place) 
     place.checked()
 
 
+@pytest.mark.beside
 def test_random_kills_neither_lose_nor_double_an_order(place: Place) -> None:
     """F034: for effects in the completion's transaction there are no duplicates at all."""
     seed = random.randrange(10**6)
@@ -94,6 +95,7 @@ def test_random_kills_neither_lose_nor_double_an_order(place: Place) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_stopped_past_its_lease_it_writes_nothing(place: Place) -> None:
     """Law 5, F027: who was stopped for longer than its lease gets LeaseLost, and none of its rows."""
     place.script(PAID)
@@ -126,6 +128,7 @@ def commits(place: Place) -> int:
     return sum(frame[4:8] != b"\0" * 4 for frame in frames if frame[8:16] == wal[16:24])
 
 
+@pytest.mark.beside
 def test_finish_adds_no_commit(place: Place) -> None:
     place.script(
         ORDERS
@@ -238,6 +241,7 @@ def forks():
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_fork_after_a_transaction(place: Place) -> None:
     """F054: idle connections are not used across a fork."""
     place.script(

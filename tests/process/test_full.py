@@ -54,6 +54,7 @@ def notes(place: Place) -> list[str]:
     return sorted(os.listdir(place.folder.parent / "ran"))
 
 
+@pytest.mark.beside
 def test_a_caller_on_a_full_disk_is_told(small: Place) -> None:
     """F063, law 1: StoreFull, nothing stored, all that was acknowledged is there, and with space it works again."""
     said = small.does("""
@@ -111,6 +112,7 @@ def test_a_worker_waits_for_space(small: Place) -> None:
     small.checked()
 
 
+@pytest.mark.beside
 def test_a_disk_that_fills_while_tasks_run_loses_no_ending(small: Place) -> None:
     """F063, law 1: endings that could not be written are kept and written later; the effect isn't repeated."""
     ran = small.folder.parent / "ran"
@@ -141,6 +143,7 @@ def large(n: int) -> str:
     small.checked()
 
 
+@pytest.mark.beside
 def test_a_page_limit_is_a_full_disk(place: Place) -> None:
     """F063: PRAGMA max_page_count on our connection: StoreFull, nothing stored, and again possible without it."""
     place.script("""
@@ -170,6 +173,7 @@ print(stored + 1)
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_read_only_medium(small: Place) -> None:
     """F063: on a read-only mount the caller gets StoreReadOnly and a new worker does too, in one sentence each."""
     small.does("import shop; shop.work.using(delay=3600).enqueue(1)")

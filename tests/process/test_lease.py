@@ -10,6 +10,7 @@ from tests.process.harness import Place, until
 DONE = "SELECT worker, result FROM nextdue_runs WHERE outcome = 'done'"
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("keep_result", [True, False])
 def test_a_stopped_worker_s_late_settle_is_refused(place: Place, keep_result: bool) -> None:
     """F027, law 5: SIGSTOP right before the commit of an ending, past the lease, then SIGCONT while another runs it.

@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.process.harness import Place, cpu_s, switches, until
 from tests.process.test_quiet import settled_down
 
@@ -27,6 +29,7 @@ def only(place: Place, columns: str) -> tuple[object, ...]:
     return tuple(row)
 
 
+@pytest.mark.beside
 def test_a_deploy_with_another_schedule_while_old_workers_live(place: Place) -> None:
     """F021 F092: every 300 s, every second, hourly, each by a deploy: one row, at the new time only."""
     shop = STARTED + "\n@nd.{}\ndef sync(ctx):\n    told({!r}, ctx)\n"
@@ -77,6 +80,7 @@ def test_a_decorator_that_is_gone_and_comes_back(place: Place) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_half_of_the_modules_not_importable(place: Place) -> None:
     """F091: nothing of their schedules is deleted, held or changed, and they are shown; they run once they can."""
     part = (
@@ -133,6 +137,7 @@ def test_a_new_schedule_beside_an_old_worker(place: Place) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_a_kill_right_after_the_claim(place: Place) -> None:
     """F040: kill -9 in the run of an occurrence: the same scheduled_for again; its end moves the schedule on."""
     place.script(

@@ -71,6 +71,7 @@ def test_a_task_put_by_a_long_foreign_transaction(place: Place) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_bad_inserts_are_refused_by_the_view(place: Place) -> None:
     """Law 1: what a foreign program may put is checked by the file itself."""
     place.script(SHOP)
@@ -84,6 +85,7 @@ def test_bad_inserts_are_refused_by_the_view(place: Place) -> None:
         assert db.execute("SELECT count(*) FROM nextdue_tasks").fetchone() == (0,)
 
 
+@pytest.mark.beside
 def test_tasks_of_any_program_that_do_not_fit_are_held(place: Place) -> None:
     """F086, F088, law 1: right JSON, wrong arguments: held with its reason, kept, and the worker goes on."""
     place.script(SHOP)
@@ -109,6 +111,7 @@ INSERT INTO task(title) VALUES ('the user''s own');
 """
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_the_file_may_be_the_user_s_own(place: Place, journal: str) -> None:
     """Tables task, run and mark, user_version, application_id and the file's mode stay as they were."""
@@ -134,6 +137,7 @@ def test_the_file_may_be_the_user_s_own(place: Place, journal: str) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 def test_files_beside_the_database_are_as_private_as_it(place: Place) -> None:
     """F127: a new database is 0600, and what lies beside it isn't readable by others either."""
     place.script(SHOP)
@@ -145,6 +149,7 @@ def test_files_beside_the_database_are_as_private_as_it(place: Place) -> None:
     assert worker.terminate() == 0
 
 
+@pytest.mark.beside
 def test_vacuum_by_another_program_while_a_worker_works(place: Place) -> None:
     """F065: VACUUM beside a worker: it waits or succeeds, and no task is run twice."""
     place.script(

@@ -15,6 +15,7 @@ def long(n: int) -> None:
 """
 
 
+@pytest.mark.beside
 def test_thirty_stops_charge_no_attempt(place: Place) -> None:
     """F077, law 9: SIGTERM during a long task, thirty times over, with Retry(limit=3): it is alive and unharmed."""
     place.script(
@@ -107,6 +108,7 @@ def test_a_second_signal_ends_the_grace(place: Place) -> None:
     assert place.rows("SELECT state, attempts, crashes FROM nextdue_tasks") == [("waiting", 0, 0)]
 
 
+@pytest.mark.beside
 def test_base_exceptions_are_failures_of_their_task(place: Place) -> None:
     """F076: each one is a counted, recorded failure; the worker and the other tasks go on."""
     place.script("""
@@ -192,6 +194,7 @@ def good(n: int) -> None:
 """
 
 
+@pytest.mark.beside
 def test_exceptions_that_can_not_be_shown_are_recorded(place: Place) -> None:
     """F083, F084: hostile exceptions, a text of 50 MB: stored bounded and safe, back-off applied, worker alive."""
     place.script(HOSTILE)
@@ -223,6 +226,7 @@ def test_exceptions_that_can_not_be_shown_are_recorded(place: Place) -> None:
     place.checked()
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("loud", ["print", "logging"])
 def test_a_broken_standard_output_does_not_end_the_worker(place: Place, loud: str) -> None:
     """F076: a task's print to a closed pipe fails the task; the worker's own log to it changes nothing."""
