@@ -91,6 +91,7 @@ END;
 CREATE TEMP TABLE nextdue_woken(task INTEGER PRIMARY KEY);
 CREATE TEMP VIEW nextdue_awaited AS SELECT NULL AS one;
 CREATE TEMP TRIGGER nextdue_awaited_do INSTEAD OF INSERT ON nextdue_awaited
+WHEN EXISTS (SELECT 1 FROM nextdue_mark WHERE waits IS NOT NULL AND done IS NULL)
 BEGIN
   DELETE FROM nextdue_woken;
   INSERT OR IGNORE INTO nextdue_woken
@@ -237,7 +238,7 @@ BEGIN
       s.result, NEW.worker, min({now} + s.keep, {max})
     FROM nextdue_settled s CROSS JOIN nextdue_task t ON t.id = s.id
     WHERE s.ran IS NOT NULL AND (NEW.keep_rows > 0 OR s.keep IS NOT NULL);
-  INSERT INTO nextdue_awaited SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_mark WHERE waits IS NOT NULL AND done IS NULL);
+  INSERT INTO nextdue_awaited VALUES (1);
   DELETE FROM nextdue_task WHERE id IN (SELECT id FROM nextdue_settled WHERE forget);
   INSERT INTO nextdue_onward SELECT 1 WHERE EXISTS (SELECT 1 FROM nextdue_settled WHERE NOT forget OR grp IS NOT NULL);
 

@@ -110,7 +110,7 @@ CREATE INDEX nextdue_event_gone ON nextdue_event(gone_at);
 -- (`+`: else `waits`, which has no type, would be converted to that of an id, and its index be of no use.)
 -- These six hold whoever changes a row, a person with SQL too. A row that ends takes its marks along, but for one that
 -- may be retried, whose effects are out; another slot or other arguments are another occurrence. Before that has begun,
--- the tasks that it comes after are no matter of its arguments.
+-- the tasks that it comes after are no matter of its arguments. (IN would make a table of its three words for each row.)
 CREATE TRIGGER nextdue_task_deleted AFTER DELETE ON nextdue_task
 WHEN EXISTS (SELECT 1 FROM nextdue_mark WHERE task = OLD.id)
   OR EXISTS (SELECT 1 FROM nextdue_mark WHERE waits = +OLD.id AND done IS NULL)
@@ -119,7 +119,7 @@ BEGIN
   UPDATE nextdue_mark SET problem = 'cancelled' WHERE waits = +OLD.id AND done IS NULL AND problem IS NULL;
 END;
 CREATE TRIGGER nextdue_task_over AFTER UPDATE OF args, rest ON nextdue_task
-WHEN NEW.rest IN ('done', 'dead', 'cancelled') OR NEW.scheduled_for IS NOT OLD.scheduled_for OR NEW.args IS NOT OLD.args
+WHEN NEW.rest = 'done' OR NEW.rest = 'dead' OR NEW.rest = 'cancelled' OR NEW.scheduled_for IS NOT OLD.scheduled_for OR NEW.args IS NOT OLD.args
 BEGIN
   DELETE FROM nextdue_mark WHERE task = NEW.id AND (
     NEW.rest IS 'done' OR NEW.scheduled_for IS NOT OLD.scheduled_for
