@@ -213,7 +213,7 @@ class Signal:
     def add_in(self, tx: Tx, url: str, name: str | None = None, origin: Origin = "added") -> Source:
         """The same as part of a transaction, in which nothing has happened if it raises BadSource."""
         checked = urls.checked(url)
-        id = checked_name(name) if name is not None else _free_name(tx, urls.host_of(checked))
+        id = checked_name(name) if name is not None else _free_name(tx, urls.readable(urls.host_of(checked)))
         return self._add(tx, Declared(id, checked, "http", origin))
 
     def refresh(self, name: str, who: str) -> None:

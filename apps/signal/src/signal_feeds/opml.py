@@ -143,7 +143,7 @@ class _Names:
 
     def free(self, outline: Outline) -> str:
         """One that is free; a URL that is none is left for whoever checks it."""
-        base = slug(outline.name) or slug(outline.title) or urls.host_of(outline.url) or "feed"
+        base = slug(outline.name) or slug(outline.title) or urls.readable(urls.host_of(outline.url)) or "feed"
         if base not in self.taken:
             return base
         numbers = self.next.setdefault(base, count(2))

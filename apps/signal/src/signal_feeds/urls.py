@@ -94,6 +94,23 @@ def host_of(url: str) -> str:
         return ""
 
 
+def readable(host: str) -> str:
+    """A host as its people write it; as it is where it has no such spelling, or one with more than letters and digits.
+
+    >>> readable("xn--e1afmkfd.xn--p1ai"), readable("example.org"), readable("xn--a")
+    ('пример.рф', 'example.org', 'xn--a')
+    """
+    if "xn--" not in host:
+        return host
+    import idna
+
+    try:
+        written = idna.decode(host)
+    except idna.IDNAError:
+        return host
+    return written if re.fullmatch(r"[\w.-]+", written) else host
+
+
 def joined(base: str, ref: str) -> str:
     """What `ref` means in a document at `base`; '' where it means nothing.
 

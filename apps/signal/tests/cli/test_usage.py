@@ -1,5 +1,6 @@
 """The command as a whole: help, mistakes, and what is no file of Signal's."""
 
+import os
 import sqlite3
 
 import pytest
@@ -44,6 +45,18 @@ def test_a_database_of_somebody_else(empty, command):
     said = empty.run(command, code=1 if command == "list" else 0)
     if command == "list":
         assert "signal.db can't be used" in said
+
+
+def test_a_folder_that_can_not_be_made(empty):
+    assert empty.run("--folder", "/proc/none", "init", code=1) == (
+        "signal: /proc/none can't be used (No such file or directory)\n"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_database_that_can_not_be_opened_is_there(folder):
+    (folder.path / "signal.db").chmod(0)
+    assert "signal.db can't be used: unable to open" in folder.run("list", code=1)
 
 
 def test_a_newer_version_of_the_tables(folder):

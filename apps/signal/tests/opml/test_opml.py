@@ -197,7 +197,7 @@ def test_names_come_from_titles_and_hosts() -> None:
     )
     assert done.added == (
         "the-old-new-thing", "the-old-new-thing-2", "хабр-все-статьи", "a.example", "a.example-2",
-        "xn--e1afmkfd.xn--p1ai", "long-long-long-long-long-long-long-long",
+        "пример.рф", "long-long-long-long-long-long-long-long",
     )  # fmt: skip
     assert {source.title for source in sources(db)} >= {"The Old New Thing!", "Хабр / Все статьи", None}
 

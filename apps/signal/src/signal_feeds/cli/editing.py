@@ -48,6 +48,7 @@ def show(signal: Signal, args: argparse.Namespace) -> int:
     say("")
     if args.diff and diff is None:
         say(words(lang, "diff.first"))
+        drawing.paragraph(current.text)
     elif diff is not None:
         _diff(diff, lang)
     else:
@@ -118,7 +119,7 @@ def _refused(signal: Signal, args: argparse.Namespace, verb: str, changed: Chang
     if diff is not None:
         _diff(diff, lang)
         say("")
-    say(words(lang, "entry.now"))
+    say(words(lang, "entry.now", id=entry.id))
     say(_command(args, verb, entry.id, entry.current.fingerprint))
 
 

@@ -72,6 +72,12 @@ def export(signal: Signal, args: argparse.Namespace) -> int:
     return OK
 
 
+def _title(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a feed has a title; it can't be blank")
+    return text.strip()
+
+
 def _read(path: str, most: int) -> bytes:
     try:
         with open(path, "rb") as file:
@@ -85,7 +91,7 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("publish", help="write what is approved as a feed and a page")
     parser.add_argument("out", type=Path, metavar="OUT", help="a folder, made if only it is missing")
     parser.add_argument("--url", help="where these files will be found on the web, for a feed's links to itself")
-    parser.add_argument("--title", default="Signal", help="of the feed (%(default)s)")
+    parser.add_argument("--title", type=_title, default="Signal", help="of the feed (%(default)s)")
     parser.set_defaults(run=publish)
     parser = commands.add_parser("import", help="add the sources of an OPML file", description=IMPORT)
     parser.add_argument("file", metavar="FILE.opml")

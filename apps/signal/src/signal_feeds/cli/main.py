@@ -62,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NextdueError as error:
         return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except sqlite3.DatabaseError as error:
-        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}", FAULT)
+        hint = "; SQLite must be able to write into this folder, also to read" if "readonly" in str(error) else ""
+        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}{hint}", FAULT)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:
             raise  # not about a file of the user's: a fault of ours, with its traceback
-        return _complain(error, FAULT)
+        return _complain(f"{error.filename} can't be used ({error.strerror})", FAULT)
 
 
 def _complain(error: object, code: int) -> int:

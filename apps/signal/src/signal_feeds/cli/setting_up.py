@@ -23,6 +23,9 @@ def init(signal: Signal, args: argparse.Namespace) -> int:
     signal.install()
     say(words(lang, "cli.kept" if there else "cli.made", path=signal.path))
     names = [source.id for source in signal.store.sources()]
+    if not names:
+        say(words(lang, "cli.nothing"))
+        return 0
     say(words(lang, "cli.sources", count=len(names), names=", ".join(names[:10]) + (", ..." if names[10:] else "")))
     say(words(lang, "cli.next"))
     return 0

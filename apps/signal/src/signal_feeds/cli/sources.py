@@ -37,16 +37,19 @@ def list_(signal: Signal, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([as_json(one) for one in found], ensure_ascii=False, indent=2))
         return OK
+    known = {one.source.id for one in listed(signal.store)}
     if found:
         head = [words(lang, f"list.{word}") for word in ("name", "due", "ok", "failures", "state")]
         for line in table(head, [_row(one, lang, now) for one in found]):
             say(line)
     else:
-        say(words(lang, "list.none"))
-    known = {one.source.id for one in listed(signal.store)}
+        say(words(lang, "list.none" if known else "list.empty"))
     new = [declared.id for declared in signal.settings.declared() if declared.id not in known]
     if new:
         say(words(lang, "list.new", names=", ".join(new)))
+    for name, named in signal.settings.named.items():
+        if named.url is None and name not in known:
+            say(words(lang, "list.nobody", name=name))
     return OK
 
 
@@ -58,10 +61,19 @@ def _wanted(one: Listed, args: argparse.Namespace, now: int) -> bool:
 
 def _row(one: Listed, lang: Language, now: int) -> Sequence[str]:
     source = one.source
-    due = f"{local(one.due_ms)}, {relative(lang, one.due_ms, now)}" if one.state == "waiting" and one.due_ms else "-"
+    due = when_due(one, lang, now) or "-"
     ok = "-" if source.last_ok is None else relative(lang, source.last_ok, now)
     failures = f"{source.failures}/{MOST_FAILURES}" if source.failures else "-"
     return source.id, due, ok, failures, state_in_words(one, lang)
+
+
+def when_due(one: Listed, lang: Language, now: int) -> str:
+    """When it is asked next; "" for one that isn't."""
+    if one.state != "waiting":
+        return ""
+    if one.due_ms is None:
+        return words(lang, "list.blocked")
+    return f"{local(one.due_ms)}, {relative(lang, one.due_ms, now)}"
 
 
 def state_in_words(one: Listed, lang: Language) -> str:

@@ -58,7 +58,8 @@ def in_line(line: Line, lang: Language) -> str:
     """An attempt: id, status and new entries; or id, failed and why."""
     if line.reason is not None:
         status = f" ({line.status})" if line.status else ""
-        return f"{line.source}  {words(lang, 'work.failed')}  {line.reason}{status}: {reason(lang, line.reason)}"
+        said = f"{line.source}  {words(lang, 'work.failed')}  {line.reason}{status}: {reason(lang, line.reason)}"
+        return f"{said}; {words(lang, 'work.offers', count=line.offers, name=line.source)}" if line.offers else said
     parts = [words(lang, "work.fresh", count=line.fresh)]
     if line.changed:
         parts.append(words(lang, "work.changed", count=line.changed))

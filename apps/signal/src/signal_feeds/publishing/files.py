@@ -60,7 +60,11 @@ def _beside(target: Path, content: bytes) -> Iterator[tuple[Path, Path] | None]:
         yield None
         return
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    try:
+        fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        error.filename = str(target)  # the one that somebody asked for
+        raise
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)

@@ -1,5 +1,6 @@
 """Signal's rows: what was read of them, and how the outcome of an attempt is written."""
 
+import difflib
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,8 @@ class Store:
             try:
                 connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, isolation_level=None)
             except sqlite3.OperationalError:
+                if self.path.exists():
+                    raise  # it can't be read
                 raise NotAFolder(f"there is no {self.path}; make one by: signal init") from None
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA query_only = ON")
@@ -99,8 +102,15 @@ class Store:
         """The source of this name. Raises UnknownSource."""
         found = self.sources_by("source", id=id)
         if not found:
-            raise UnknownSource(f"no source is called {id!r}; signal list shows them")
+            raise self.unknown(id)
         return found[0]
+
+    def unknown(self, id: str) -> UnknownSource:
+        """That there is no source of this name, and which is the nearest."""
+        names = [row["id"] for row in self.rows("names")]
+        close = difflib.get_close_matches(id.casefold(), names, 1)
+        hint = f"did you mean {close[0]}?" if close else "signal list shows them"
+        return UnknownSource(f"no source is called {id!r}; {hint}")
 
     def sources(self) -> list[Source]:
         """All of them, by name."""
