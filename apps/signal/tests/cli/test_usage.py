@@ -5,12 +5,22 @@ import sqlite3
 
 import pytest
 
+COMMANDS = "init add list refresh pause resume worker why queue show approve reject search publish import export serve"
+
 
 def test_help_tells_the_commands_and_the_exit_codes(empty):
     said = empty.run("--help")
     for word in ("init", "add", "list", "worker", "refresh", "pause", "resume", "why", "Exit codes"):
         assert word in said
     assert empty.run() == said
+
+
+@pytest.mark.parametrize("command", [*COMMANDS.split()])
+def test_the_help_of_each_command_tells_what_it_does(empty, command):
+    assert f" {command} " in empty.run("--help")
+    about, *rest = empty.run(command, "--help").split("\n\n")[1:]
+    assert about.rstrip().endswith(".")
+    assert "options:" in rest[-1]
 
 
 def test_version(empty):

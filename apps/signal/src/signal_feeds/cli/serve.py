@@ -8,6 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from signal_feeds.app import Signal
+from signal_feeds.cli.parsers import command
 from signal_feeds.errors import CannotServe
 
 HOST, PORT = "127.0.0.1", 8030
@@ -17,7 +18,8 @@ Commands = Any
 
 def add_commands(commands: Commands) -> None:
     """Its words on the command line. It makes nothing, and its pages say so where there is nothing."""
-    parser = commands.add_parser("serve", help="pages to read in a browser, on this machine")
+    more = "They only show. Until Ctrl-C or SIGTERM, beside a worker or without one."
+    parser = command(commands, "serve", "pages to read in a browser, on this machine", more)
     parser.add_argument("--port", type=int, default=PORT, help="%(default)s; 0: any that is free")
     parser.add_argument("--host", default=HOST, help="the address to listen on (%(default)s: this machine only)")
     parser.set_defaults(run=serve, makes=True)

@@ -10,6 +10,7 @@ from typing import Any
 from nextdue import Handle
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import complain, say, table
+from signal_feeds.cli.parsers import command
 from signal_feeds.politeness import MOST_FAILURES
 from signal_feeds.store.listing import Listed, listed, listed_one
 from signal_feeds.texts import Language, local, reason, relative
@@ -17,6 +18,12 @@ from signal_feeds.texts import say as words
 
 OK, FAULT = 0, 1
 Run = Callable[[Signal, argparse.Namespace], int]
+ADD = """A worker with --network asks it within half an hour; sooner after signal refresh. If it is a page and no feed,
+signal why NAME lists the feeds that it offers."""
+LIST = "Failures in a row are counted up to 12; no source is given up for them."
+REFRESH = """A worker makes it: not before the server allows it, not within five minutes of the last attempt, six times
+a day a source, thirty times an hour in all. Exit code 1 if it is too early; the message says when it isn't."""
+PAUSE = "An attempt that runs is waited for. What the source has brought stays."
 LONGEST_ATTEMPT_S = 100
 """Its deadline, and that of reading what it brought."""
 
@@ -168,19 +175,19 @@ def _task(signal: Signal, name: str) -> Handle[Any]:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("add", help="add a source by its URL")
+    parser = command(commands, "add", "add a source by its URL", ADD)
     parser.add_argument("url", metavar="URL", help="of a feed: RSS, Atom or JSON")
     parser.add_argument("--name", metavar="N", help="what to call it; default: its host")
     parser.set_defaults(run=add)
-    parser = commands.add_parser("list", help="the sources, the next one first")
+    parser = command(commands, "list", "the sources, the next one first", LIST)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--due", action="store_true", help="only those that are due")
     which.add_argument("--failing", action="store_true", help="only those whose last attempt failed")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=list_)
-    parser = _named(commands, "refresh", "ask for a request out of turn", refresh)
+    parser = _named(commands, "refresh", "ask for a request out of turn", refresh, REFRESH)
     parser.add_argument("--by", type=_who, metavar="WHO", required=True, help="who asks for it; kept in the history")
-    _named(commands, "pause", "ask a source no more", pause)
+    _named(commands, "pause", "ask a source no more", pause, PAUSE)
     _named(commands, "resume", "ask a paused source again", resume)
 
 
@@ -191,9 +198,9 @@ def _who(text: str) -> str:
     return text
 
 
-def _named(commands: Any, name: str, says: str, run: Run) -> argparse.ArgumentParser:
+def _named(commands: Any, name: str, says: str, run: Run, more: str = "") -> argparse.ArgumentParser:
     """A command on one source."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=says)
+    parser = command(commands, name, says, more)
     parser.add_argument("name", metavar="NAME", help="of a source, as signal list shows it")
     parser.set_defaults(run=run)
     return parser

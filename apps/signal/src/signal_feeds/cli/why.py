@@ -9,6 +9,7 @@ from typing import Any
 from signal_feeds import politeness
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import pairs, say, table
+from signal_feeds.cli.parsers import command
 from signal_feeds.cli.sources import when_due
 from signal_feeds.politeness import DAY_S, GONE_OVER_S, GONE_TIMES, MOST_FAILURES, MOVED_TIMES, is_local
 from signal_feeds.reasons import kind_of
@@ -142,6 +143,7 @@ def _attempt(row: Any, lang: Language) -> tuple[str, ...]:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("why", help="when a source is asked next and why then, in words")
+    more = "Also what its last attempts came to, and the feeds that it offers if it is a page."
+    parser = command(commands, "why", "when a source is asked next and why then, in words", more)
     parser.add_argument("name", metavar="NAME", help="of a source, as signal list shows it")
     parser.set_defaults(run=why)
