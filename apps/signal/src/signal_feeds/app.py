@@ -237,7 +237,7 @@ class Signal:
 
     def _add(self, tx: Tx, declared: Declared) -> Source:
         if one(tx, "source", id=declared.id) is not None:
-            raise BadSource(f"a source is called {declared.id!r} already; choose another name with --name")
+            raise BadSource("source.taken", name=declared.id)
         address, now = urls.address_of(declared.url), self.now_ms()
         _refuse_twin(tx, declared, address)
         tx.execute(SQL["add_source"], {**declared._asdict(), "address": address, "now": now})
@@ -288,7 +288,7 @@ def _told_to_stop_within(seconds: float) -> bool:
 def _refuse_twin(tx: Tx, declared: Declared, address: str) -> None:
     twin = one(tx, "source_by_address", address=address)
     if twin is not None and twin[1] != declared.id:
-        raise BadSource(f"{declared.url} is there already: it is the source {twin[1]!r}")
+        raise BadSource("source.twin", url=declared.url, name=twin[1])
 
 
 def _free_name(tx: Tx, host: str) -> str:

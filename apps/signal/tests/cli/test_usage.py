@@ -72,3 +72,30 @@ def test_a_database_that_can_not_be_opened_is_there(folder):
 def test_a_newer_version_of_the_tables(folder):
     folder.sql("UPDATE signal_meta SET version = 99")
     assert "install a newer Signal" in folder.run("worker", "--once", code=2)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said", "code"),
+    [
+        (["add", "example.org"], "'example.org' — неполный адрес", 2),
+        (["add", "https://github.blog/feed"], "уже есть: это источник 'github-blog'", 2),
+        (["why", "x"], "источника 'x' нет", 2),
+        (["show", "7"], "записи с номером 7 нет", 2),
+        (["approve", "7"], "нужен отпечаток", 2),
+        (["approve", "7", "--fingerprint", "x"], "'x' не отпечаток", 2),
+        (["search"], "искать нечего", 2),
+        (["import", "none.opml"], "none.opml не читается", 2),
+        (["export", "none/x.opml"], "нет папки", 1),
+        (["serve", "--port", "70000"], "не порт", 2),
+    ],
+    ids=range(10),
+)
+def test_errors_speak_the_language_of_the_folder(folder, argv, said, code):
+    folder.settings('language = "ru"\n')
+    assert said in folder.run(*argv, code=code)
+
+
+def test_an_early_refresh_is_refused_in_russian(folder):
+    folder.run("worker", "--once")
+    folder.settings('language = "ru"\n')
+    assert "fixture-rss можно опросить снова в 20" in folder.run("refresh", "fixture-rss", "--by", "Ира", code=1)

@@ -72,9 +72,7 @@ def show(signal: Signal, args: argparse.Namespace) -> int:
 def approve(signal: Signal, args: argparse.Namespace) -> int:
     """Publish this text of an entry from now on."""
     if args.fingerprint is None:
-        raise BadFingerprint(
-            f"approve takes the fingerprint of the text that you read; signal show {args.id} prints what to type"
-        )
+        raise BadFingerprint("entry.unread", id=args.id)
     return _decide(signal, args, "approve")
 
 
@@ -120,7 +118,7 @@ def _refused(signal: Signal, args: argparse.Namespace, verb: str, changed: Chang
     lang = signal.settings.language
     entry = editing.look(signal.store.connection(), args.id)
     diff = editing.diff(entry, changed.seen) if changed.seen is not None else None
-    complain(str(changed))
+    complain(changed.in_words(lang))
     if diff is not None:
         _diff(diff, lang)
         say("")

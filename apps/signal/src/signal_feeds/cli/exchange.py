@@ -49,7 +49,7 @@ def import_(signal: Signal, args: argparse.Namespace) -> int:
     if done.left:
         say(words(lang, "import.left", count=len(done.left)))
     for outline, reason in done.left:
-        say(f"  {words(lang, 'import.line', line=outline.line)}  {line(outline.title)}: {reason}")
+        say(f"  {words(lang, 'import.line', line=outline.line)}  {line(outline.title)}: {reason.in_words(lang)}")
     if listed.broken:
         complain(words(lang, "import.broken", why=listed.broken))
     elif not listed.outlines:
@@ -70,7 +70,7 @@ def export(signal: Signal, args: argparse.Namespace) -> int:
         return OK
     path = Path(args.file).absolute()
     if not path.parent.is_dir():
-        raise Unwritable(f"{path} can't be written: there is no folder {path.parent}")
+        raise Unwritable("file.nowhere", path=path, folder=path.parent)
     place(path.parent, {path.name: data})
     say(words(signal.settings.language, "export.done", count=data.count(b"<outline "), path=path))
     return OK
@@ -87,7 +87,7 @@ def _read(path: str, most: int) -> bytes:
         with open(path, "rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        raise Unreadable(f"{path} can't be read ({error.strerror})") from None
+        raise Unreadable("file.unreadable", path=path, why=error.strerror) from None
 
 
 def add_commands(commands: Any) -> None:

@@ -37,8 +37,8 @@ def place(folder: Path, files: Mapping[str, bytes]) -> list[Placed]:
         if made and not renamed:
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        what = f"{error.filename or folder} can't be written ({error.strerror or error})"
-        raise Unwritable(f"{what}; {'some are new: do it again' if renamed else 'nothing was written'}") from None
+        key, why = "file.half" if renamed else "file.unwritable", error.strerror or error
+        raise Unwritable(key, path=error.filename or folder, why=why) from None
     return [Placed(folder / name, pair is not None) for name, pair in zip(files, fresh, strict=True)]
 
 

@@ -51,7 +51,7 @@ def install(tx: Tx) -> None:
             tx.execute(statement, {})
     (version,) = one(tx, "version")
     if version > VERSION:
-        raise NotAFolder(f"signal.db is of version {version}, this program knows {VERSION}: install a newer Signal")
+        raise NotAFolder("folder.newer", version=version, known=VERSION)
 
 
 def _split(script: str) -> list[str]:
@@ -85,7 +85,7 @@ class Store:
             except sqlite3.OperationalError:
                 if self.path.exists():
                     raise  # it can't be read
-                raise NotAFolder(f"there is no {self.path}; make one by: signal init") from None
+                raise NotAFolder("folder.no_database", path=self.path) from None
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA query_only = ON")
             self._here.connection = connection
@@ -109,8 +109,9 @@ class Store:
         """That there is no source of this name, and which is the nearest."""
         names = [row["id"] for row in self.rows("names")]
         close = difflib.get_close_matches(id.casefold(), names, 1)
-        hint = f"did you mean {close[0]}?" if close else "signal list shows them"
-        return UnknownSource(f"no source is called {id!r}; {hint}")
+        if close:
+            return UnknownSource("source.near", name=id, near=close[0])
+        return UnknownSource("source.unknown", name=id)
 
     def sources(self) -> list[Source]:
         """All of them, by name."""

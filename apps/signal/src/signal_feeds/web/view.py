@@ -127,7 +127,7 @@ def rows(path: Path) -> Iterator[Tx]:
         connection = store.connection()
         connection.execute("BEGIN")
         if connection.execute(SQL["installed"]).fetchone() is None:
-            raise NotAFolder(f"{path} isn't Signal's; make one by: signal init")
+            raise NotAFolder("folder.other", path=path)
         yield connection
     finally:
         store.close()
