@@ -80,7 +80,8 @@ def test_where_it_moved_and_what_it_is_the_same_as(folder):
         f"{ASKED}, moved_to = 'https://new.example/', moved_times = 2, moved_first = :now - 7200000, same_as = 'x'",
     )
     assert "moved to https://new.example/, 2 times, first 2 h ago; believed after 5 over two days" in said
-    assert "it leads to the feed of x" in said
+    assert "it leads to the feed of x; to ask it no more: signal pause github-blog" in said
+    assert "leads to the same feed as x" in folder.run("list")
 
 
 def test_a_page_and_the_feeds_that_it_offers(folder):

@@ -53,6 +53,7 @@ def show(signal: Signal, args: argparse.Namespace) -> int:
     say("")
     if args.diff and diff is None:
         say(words(lang, "diff.first"))
+        say("")
         drawing.paragraph(current.text)
     elif diff is not None:
         _diff(diff, lang)

@@ -84,7 +84,7 @@ def when_due(one: Listed, lang: Language, now: int) -> str:
 
 
 def state_in_words(one: Listed, lang: Language) -> str:
-    """What keeps it, and what its last attempt failed by."""
+    """What keeps it, what its last attempt failed by, and whose feed it is as well."""
     parts = []
     if one.source.orphaned:
         parts.append(words(lang, "state.orphaned"))
@@ -92,6 +92,8 @@ def state_in_words(one: Listed, lang: Language) -> str:
         parts.append(words(lang, f"state.{one.state}"))
     if one.source.last_error is not None:
         parts.append(f"{one.source.last_error}: {reason(lang, one.source.last_error)}")
+    if one.source.same_as is not None:
+        parts.append(words(lang, "state.same", name=one.source.same_as))
     return "; ".join(parts)
 
 

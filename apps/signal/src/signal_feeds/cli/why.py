@@ -83,7 +83,7 @@ def _facts(signal: Signal, found: Listed, lang: Language, now: int) -> Iterator[
         since = relative(lang, source.gone_first, now)
         yield "gone", words(lang, "why.gone_since", count=source.gone_times, since=since)
     if source.same_as is not None:
-        yield "same_as", words(lang, "why.same", name=source.same_as)
+        yield "same_as", words(lang, "why.same", name=source.same_as, this=source.id)
 
 
 def because(signal: Signal, source: Source, due_ms: int, lang: Language) -> str:
