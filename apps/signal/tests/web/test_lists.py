@@ -77,3 +77,10 @@ def test_an_empty_list_says_what_to_do(tmp_path: Path) -> None:
     finally:
         served.close()
         folder.close()
+
+
+def test_an_entry_can_be_decided_otherwise(long: Pages) -> None:
+    """65 of the entries are approved, the others wait."""
+    approved, waiting = (re.findall(r"signal (\w+) \d+ --fingerprint", long.text(f"/entry/{id}")) for id in (1, 100))
+    assert approved == ["reject"]
+    assert waiting == ["approve", "reject"]
