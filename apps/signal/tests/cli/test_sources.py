@@ -134,6 +134,7 @@ def test_a_source_no_longer_named_is_orphaned_and_the_others_go_on(folder):
     assert "2 asked" in folder.run("worker", "--once")
     assert folder.listed()["fixture-rss"]["state"] == "orphaned"
     assert "orphaned: no longer named in signal.toml" in folder.run("why", "fixture-rss")
+    assert "isn't asked anyway: orphaned" in folder.run("pause", "fixture-rss")
     assert "name it there again" in folder.run("resume", "fixture-rss", code=1)
     assert "can't be asked" in folder.run("refresh", "fixture-rss", "--by", "me", code=1)
 

@@ -137,6 +137,9 @@ def pause(signal: Signal, args: argparse.Namespace) -> int:
     """Ask a source no more until it is resumed; an attempt that runs is waited for."""
     lang, end, told = signal.settings.language, time.monotonic() + LONGEST_ATTEMPT_S, False
     found = listed_one(signal.store, args.name)
+    if found.source.orphaned:
+        say(words(lang, "pause.needless", name=args.name, state=state_in_words(found, lang)))
+        return OK
     if found.state == "paused":
         say(words(lang, "pause.already", name=args.name))
         return OK

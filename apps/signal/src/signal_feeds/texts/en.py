@@ -70,6 +70,7 @@ EN: dict[str, str] = {
     "refresh.rests": "{name} can't be asked: {state}",
     "refresh.http": "noted; a worker with --network asks {name} at once",
     "refresh.local": "noted; a worker reads {name} at once",
+    "pause.needless": "{name} isn't asked anyway: {state}",
     "pause.already": "{name} is paused already",
     "pause.waits": "{name} is being asked; waiting for the end of that",
     "pause.busy": "{name} is still being asked; nothing was changed, try again",

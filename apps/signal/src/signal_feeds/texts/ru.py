@@ -71,6 +71,7 @@ RU: dict[str, str] = {
     "refresh.rests": "{name} опросить нельзя: {state}",
     "refresh.http": "записано; worker с ключом --network опросит {name} сразу",
     "refresh.local": "записано; worker прочтёт {name} сразу",
+    "pause.needless": "{name} и так не опрашивается: {state}",
     "pause.already": "{name} уже приостановлен",
     "pause.waits": "{name} сейчас опрашивается; ждём конца",
     "pause.busy": "{name} всё ещё опрашивается; ничего не изменено, повторите позже",
