@@ -78,6 +78,7 @@ class View:
             say=lambda key, **words: say(self.lang, key, **words),
             ago=lambda ms: moment(ms, times.ago(ms, self.now, self.lang)),
             ahead=lambda ms: moment(ms, times.ahead(ms, self.now, self.lang)),
+            took=lambda ms: times.took(ms, self.lang),
             day=lambda ms: moment(ms, times.date(ms)),
             safe=lambda html: safe(html, self.lang),
             reason=lambda code: reason_words(code, self.lang),
