@@ -213,7 +213,7 @@ class Signal:
     def add_in(self, tx: Tx, url: str, name: str | None = None, origin: Origin = "added") -> Source:
         """The same as part of a transaction, in which nothing has happened if it raises BadSource."""
         checked = urls.checked(url)
-        id = checked_name(name) if name is not None else _free_name(tx, urls.host_of(checked))
+        id = checked_name(name) if name is not None else _free_name(tx, urls.readable(urls.host_of(checked)))
         return self._add(tx, Declared(id, checked, "http", origin))
 
     def refresh(self, name: str, who: str) -> None:
@@ -237,7 +237,7 @@ class Signal:
 
     def _add(self, tx: Tx, declared: Declared) -> Source:
         if one(tx, "source", id=declared.id) is not None:
-            raise BadSource(f"a source is called {declared.id!r} already; choose another name with --name")
+            raise BadSource("source.taken", name=declared.id)
         address, now = urls.address_of(declared.url), self.now_ms()
         _refuse_twin(tx, declared, address)
         tx.execute(SQL["add_source"], {**declared._asdict(), "address": address, "now": now})
@@ -288,7 +288,7 @@ def _told_to_stop_within(seconds: float) -> bool:
 def _refuse_twin(tx: Tx, declared: Declared, address: str) -> None:
     twin = one(tx, "source_by_address", address=address)
     if twin is not None and twin[1] != declared.id:
-        raise BadSource(f"{declared.url} is there already: it is the source {twin[1]!r}")
+        raise BadSource("source.twin", url=declared.url, name=twin[1])
 
 
 def _free_name(tx: Tx, host: str) -> str:

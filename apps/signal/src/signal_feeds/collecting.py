@@ -36,13 +36,17 @@ FindOffers = Callable[[bytes, str, str], Awaitable[tuple[Offer, ...]]]
 
 
 class Line(NamedTuple):
-    """What the worker says of an attempt: `status` of HTTP (0: a fixture), or why it failed."""
+    """What the worker says of an attempt: `status` of HTTP (0: a fixture), or why it failed.
+
+    `offers`: so many feeds the page advertises that came instead of one.
+    """
 
     source: str
     status: int | None
     fresh: int = 0
     changed: int = 0
     reason: Reason | None = None
+    offers: int = 0
 
 
 class Collector:
@@ -145,14 +149,14 @@ class Collector:
         status = getattr(error, "status", None) if isinstance(error, Failed) else None
         ended = self._now_ms()
         then = self._after(source, reason, error, ended)
+        offers = error.offers if isinstance(error, _Page) else ()
 
         def write(tx: Tx) -> None:
             _forget_wish(tx, source)
-            offers = error.offers if isinstance(error, _Page) else ()
             save_failure(tx, source, reason, status, Times(begun, ended, asked_by), then, offers)
 
         await self.recorder.record(ctx, _at(then.due_ms), write)
-        return Line(source.id, status, reason=reason)
+        return Line(source.id, status, reason=reason, offers=len(offers))
 
     def _after(self, source: Source, reason: Reason, error: Exception, ended: int) -> Next:
         local, times = politeness.is_local(reason), source.gone_times + (reason == "http_gone")

@@ -16,14 +16,29 @@ SignalError
 """
 
 from datetime import datetime
+from typing import Any
+
+from signal_feeds.texts import Language, say
 
 
 class SignalError(Exception):
-    """The root. The message says what happened, to what, and what to do."""
+    """The root. The message says what happened, to what, and what to do: a key of the texts, without `error.`, and its
+    values. In English as str(), in either language as in_words()."""
+
+    def __init__(self, key: str, **values: Any) -> None:
+        self.key, self.values = f"error.{key}", values
+        super().__init__(self.in_words("en"))
+
+    def in_words(self, lang: Language) -> str:
+        """The message in this language."""
+        return say(lang, self.key, **self.values)
 
 
 class BadSettings(SignalError):
-    """signal.toml says what can't be."""
+    """signal.toml says what can't be, perhaps of the language too: English alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("settings", text=text)
 
 
 class BadSource(SignalError):
@@ -48,8 +63,8 @@ class Changed(SignalError):
     `seen` is the revision that it is of, None if the entry never had such a one; `now` is the current revision.
     """
 
-    def __init__(self, message: str, *, entry: int, seen: int | None, now: int) -> None:
-        super().__init__(message)
+    def __init__(self, key: str, *, entry: int, seen: int | None, now: int) -> None:
+        super().__init__(key, id=entry)
         self.entry, self.seen, self.now = entry, seen, now
 
 
@@ -70,7 +85,7 @@ class NotYet(SignalError):
 
     def __init__(self, source: str, at: int) -> None:
         when = datetime.fromtimestamp(at / 1000).astimezone()
-        super().__init__(f"{source} may be asked again at {when:%Y-%m-%d %H:%M:%S %Z}, not sooner")
+        super().__init__("source.early", name=source, when=f"{when:%Y-%m-%d %H:%M:%S %Z}")
         self.source, self.at = source, at
 
 

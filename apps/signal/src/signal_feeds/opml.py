@@ -43,7 +43,7 @@ class Left(NamedTuple):
     """An outline that was left out, and why."""
 
     outline: Outline
-    reason: str
+    reason: BadSource
 
 
 class Imported(NamedTuple):
@@ -60,7 +60,7 @@ def read(data: bytes) -> Listed:
     that they can neither swell nor read other files. Raises Unreadable for a file that is too large.
     """
     if len(data) > LARGEST:
-        raise Unreadable(f"the file is larger than an OPML file may be: {LARGEST:,} bytes")
+        raise Unreadable("file.large", most=f"{LARGEST:,}")
     found: list[Outline] = []
     reader = _Reader(found)
     try:
@@ -88,7 +88,7 @@ def add_all(
                 try:
                     source = add(tx, outline.url, names.free(outline))
                 except BadSource as error:
-                    left.append(Left(outline, str(error)))
+                    left.append(Left(outline, error))
                     continue
                 names.take(source.id)
                 added.append(source.id)
@@ -143,7 +143,7 @@ class _Names:
 
     def free(self, outline: Outline) -> str:
         """One that is free; a URL that is none is left for whoever checks it."""
-        base = slug(outline.name) or slug(outline.title) or urls.host_of(outline.url) or "feed"
+        base = slug(outline.name) or slug(outline.title) or urls.readable(urls.host_of(outline.url)) or "feed"
         if base not in self.taken:
             return base
         numbers = self.next.setdefault(base, count(2))

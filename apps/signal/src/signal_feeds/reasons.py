@@ -25,7 +25,11 @@ WORDS: dict[Reason, Words] = {
     "connect": Words("transient", "no connection", "нет соединения"),
     "tls": Words("publisher", "the certificate or the encryption is no good", "ошибка сертификата или шифрования"),
     "timeout": Words("transient", "too slow", "слишком медленно"),
-    "address_refused": Words("policy", "the address isn't on the open internet", "адрес не из открытого интернета"),
+    "address_refused": Words(
+        "policy",
+        "the address isn't on the open internet (see allow_net)",
+        "адрес не из открытого интернета (см. allow_net)",
+    ),
     "redirect_refused": Words("policy", "a redirect that isn't followed", "переадресация, по которой мы не идём"),
     "too_large": Words("publisher", "too large", "слишком большой ответ"),
     "bad_encoding": Words("publisher", "broken or cut off in transit", "ответ повреждён или оборван"),

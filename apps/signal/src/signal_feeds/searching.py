@@ -51,7 +51,7 @@ def search(tx: Tx, asked: str, *, limit: int = PAGE) -> list[Hit]:
     """
     query = query_of(asked)
     if not query:
-        raise NothingAsked('nothing to look for: type a word, "a few in this order", or the beginning of one*')
+        raise NothingAsked("search.empty")
     rows = tx.execute(SQL["search"], {"query": query, "limit": limit}).fetchall()
     return [Hit._make((*row[:-2], _bits(row[-2]), _bits(row[-1]))) for row in rows]
 

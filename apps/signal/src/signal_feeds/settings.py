@@ -198,9 +198,7 @@ def checked_name(text: str) -> str:
     'habr-лучшее'
     """
     if not _NAME.fullmatch(text) or not text.isprintable():
-        raise BadSource(
-            f"{text!r} can't be a source's name: it has 1 to 100 letters, digits, and . : + _ - inside, without spaces"
-        )
+        raise BadSource("source.name", name=text)
     return text
 
 

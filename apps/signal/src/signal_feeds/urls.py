@@ -40,24 +40,24 @@ def checked(text: str) -> str:
     """
     text = text.strip()
     if not text:
-        raise BadSource("the URL is empty; write one such as https://example.org/feed.xml")
+        raise BadSource("url.empty")
     shown = repr(text if len(text) <= 200 else text[:200] + "…")
     if len(text) > LONGEST:
-        raise BadSource(f"{shown} has {len(text)} characters; a URL may have {LONGEST}")
+        raise BadSource("url.long", url=shown, count=len(text), most=LONGEST)
     if _CONTROL.search(text) or "\\" in text:
-        raise BadSource(f"{shown} has a space, a backslash or a control character in it; write it as %20, %5C, ...")
+        raise BadSource("url.blank", url=shown)
     scheme, _, rest = text.partition(":")
     if not _SCHEME.match(text) or not rest.startswith("//"):
-        raise BadSource(f"{shown} isn't a whole URL; write http:// or https:// before the host: {_guess(text)}")
+        raise BadSource("url.part", url=shown, guess=_guess(text))
     if scheme.lower() not in _PORTS:
-        raise BadSource(f"{shown} is of scheme {scheme!r}; only http and https are collected, as in {_guess(text)}")
+        raise BadSource("url.scheme", url=shown, scheme=scheme, guess=_guess(text))
     try:
         parts = urlsplit(text)
         netloc = _netloc(parts)
     except ValueError:
-        raise BadSource(f"{shown} has no good host or port; write one as in https://example.org/feed.xml") from None
+        raise BadSource("url.host", url=shown) from None
     if "@" in parts.netloc:
-        raise BadSource(f"{shown} has a user name or password in it; leave out what stands before the @")
+        raise BadSource("url.user", url=shown)
     query = f"?{_written(parts.query)}" if parts.query else ""
     return f"{parts.scheme}://{netloc}{_written(parts.path) or '/'}{query}"
 
@@ -92,6 +92,23 @@ def host_of(url: str) -> str:
         return _host(parts.hostname) if parts.hostname else parts.scheme
     except ValueError:
         return ""
+
+
+def readable(host: str) -> str:
+    """A host as its people write it; as it is where it has no such spelling, or one with more than letters and digits.
+
+    >>> readable("xn--e1afmkfd.xn--p1ai"), readable("example.org"), readable("xn--a")
+    ('пример.рф', 'example.org', 'xn--a')
+    """
+    if "xn--" not in host:
+        return host
+    import idna
+
+    try:
+        written = idna.decode(host)
+    except idna.IDNAError:
+        return host
+    return written if re.fullmatch(r"[\w.-]+", written) else host
 
 
 def joined(base: str, ref: str) -> str:

@@ -80,6 +80,20 @@ def test_list_is_a_table_with_the_next_one_first(folder):
     assert all(" in " in row for row in rows)
 
 
+def test_list_where_there_is_none_and_of_one_that_nobody_knows(empty):
+    off = "".join(f"{name} = false\n" for name in ("fixture-rss", "fixture-atom", "fixture-json", "github-blog"))
+    empty.settings(f"[builtin]\n{off}")
+    assert "signal add URL" in empty.run("init")
+    assert "signal add URL" in empty.run("list")
+    empty.settings(f'[builtin]\n{off}[sources.typo]\ninterval = "2h"\n')
+    assert "sources.typo in signal.toml has no url, and no source is called typo" in empty.run("list")
+
+
+def test_the_name_of_a_host_in_its_own_letters(folder):
+    folder.run("add", "https://пример.рф/лента")
+    assert folder.listed()["пример.рф"]["url"].startswith("https://xn--e1afmkfd.xn--p1ai/")
+
+
 def test_list_for_programs(folder):
     folder.run("worker", "--once")
     one = folder.listed()["fixture-rss"]
@@ -120,6 +134,7 @@ def test_a_source_no_longer_named_is_orphaned_and_the_others_go_on(folder):
     assert "2 asked" in folder.run("worker", "--once")
     assert folder.listed()["fixture-rss"]["state"] == "orphaned"
     assert "orphaned: no longer named in signal.toml" in folder.run("why", "fixture-rss")
+    assert "isn't asked anyway: orphaned" in folder.run("pause", "fixture-rss")
     assert "name it there again" in folder.run("resume", "fixture-rss", code=1)
     assert "can't be asked" in folder.run("refresh", "fixture-rss", "--by", "me", code=1)
 

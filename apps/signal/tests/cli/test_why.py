@@ -1,5 +1,7 @@
 """signal why: each reason for a source's due, in words."""
 
+import re
+
 import pytest
 
 from apps.signal.tests.server import Server
@@ -78,20 +80,46 @@ def test_where_it_moved_and_what_it_is_the_same_as(folder):
         f"{ASKED}, moved_to = 'https://new.example/', moved_times = 2, moved_first = :now - 7200000, same_as = 'x'",
     )
     assert "moved to https://new.example/, 2 times, first 2 h ago; believed after 5 over two days" in said
-    assert "it leads to the feed of x" in said
+    assert "it leads to the feed of x; to ask it no more: signal pause github-blog" in said
+    assert "leads to the same feed as x" in folder.run("list")
 
 
 def test_a_page_and_the_feeds_that_it_offers(folder):
-    page = b'<html><head><link rel="alternate" type="application/rss+xml" title="All" href="/all.xml"></head></html>'
+    page = b'<html><link rel="alternate" type="application/rss+xml" title="All of it" href="/all.xml?a&b"></html>'
     with Server() as server:
         server.put("/page", lambda exchange: b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page)
         folder.settings(f'[sources.page]\nurl = "{server.url("/page")}"\n')
         folder.run("init")
         folder.sql("UPDATE nextdue_task SET due = 1 WHERE key = 'page'")
-        folder.run("worker", "--once", "--network", "--allow-net", "127.0.0.1")
+        said = folder.run("worker", "--once", "--network", "--allow-net", "127.0.0.1")
+        assert "page  failed  not_a_feed (200): not a feed; it offers 1 feed: signal why page" in said
         said = folder.run("why", "page")
-        assert f"signal add {server.url('/all.xml')}  All" in said
+        assert f"  signal add '{server.url('/all.xml?a&b')}'  # All of it" in said
         assert "not_a_feed (200)" in said
+        assert "signal --folder . add 'http" in folder.run("--folder", ".", "why", "page")
+
+
+def test_a_source_behind_another_of_its_host(folder):
+    folder.sql("UPDATE nextdue_task SET due = NULL, rest = 'blocked' WHERE key = 'github-blog'")
+    assert "next due as soon as its host is free" in " ".join(folder.run("why", "github-blog").split())
+    assert "as soon as its host is free" in folder.run("list")
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("Github-Blog", "did you mean github-blog?"), ("zzz", "signal list shows them")],
+    ids=["near", "far"],
+)
+def test_a_name_that_is_none(folder, typed, hint):
+    for argv in (["why", typed], ["pause", typed], ["refresh", typed, "--by", "me"]):
+        assert hint in folder.run(*argv, code=2)
+
+
+def test_times_tell_their_zone(folder):
+    folder.run("worker", "--once")
+    assert re.search(
+        r"last success +20\d\d-\d\d-\d\d \d\d:\d\d MSK, ", folder.run("why", "fixture-rss", TZ="Europe/Moscow")
+    )
 
 
 def test_its_last_ten_attempts(folder):

@@ -126,7 +126,9 @@ def test_show_tells_all_of_an_entry(desk: Desk) -> None:
 
 def test_show_diff_of_a_first_text(desk: Desk) -> None:
     desk.db.says(desk.news, "a")
-    assert "This is its first text" in desk("show", "1", "--diff").out
+    said = desk("show", "1", "--diff").out
+    assert "This is its first text" in said
+    assert "Some text." in said
 
 
 def test_what_is_the_same_is_left_out_of_a_long_diff(desk: Desk) -> None:

@@ -31,9 +31,9 @@ def add(tx: Tx, url: str, name: str) -> Source:
     checked = urls.checked(url)
     address = urls.address_of(checked)
     if one(tx, "source", id=name) is not None:
-        raise BadSource(f"a source is called {name!r} already")
+        raise BadSource("source.taken", name=name)
     if one(tx, "source_by_address", address=address) is not None:
-        raise BadSource(f"{checked} is there already")
+        raise BadSource("source.twin", url=checked, name="x")
     values = {"id": name, "url": checked, "address": address, "kind": "http", "origin": "opml", "now": 0}
     tx.execute(SQL["add_source"], values)
     return sources_in(tx.execute(SQL["source"], {"id": name}))[0]
@@ -165,10 +165,13 @@ def test_good_ones_are_added_and_the_rest_is_listed_with_reasons() -> None:
     assert [(left.outline.title, left.outline.line) for left in done.left] == [
         ("Broken", 4), ("Ftp", 5), ("Alpha over http", 6), ("Old once more", 7), ("Nowhere", 8),
     ]  # fmt: skip
-    reasons = [left.reason for left in done.left]
+    reasons = [str(left.reason) for left in done.left]
     assert "'not a url'" in reasons[0]
     assert "only http and https" in reasons[1]
-    assert reasons[2:4] == ["http://a.example/feed/ is there already", "https://old.example/feed is there already"]
+    assert reasons[2:4] == [
+        f"{url} is there already: it is the source 'x'"
+        for url in ("http://a.example/feed/", "https://old.example/feed")
+    ]
     assert "empty" in reasons[4]
     assert [source.id for source in sources(db)] == ["alpha", "beta", "old"]
 
@@ -197,7 +200,7 @@ def test_names_come_from_titles_and_hosts() -> None:
     )
     assert done.added == (
         "the-old-new-thing", "the-old-new-thing-2", "хабр-все-статьи", "a.example", "a.example-2",
-        "xn--e1afmkfd.xn--p1ai", "long-long-long-long-long-long-long-long",
+        "пример.рф", "long-long-long-long-long-long-long-long",
     )  # fmt: skip
     assert {source.title for source in sources(db)} >= {"The Old New Thing!", "Хабр / Все статьи", None}
 

@@ -51,6 +51,11 @@ def test_what_can_not_be_written_is_told_and_nothing_changes(desk: Desk) -> None
     assert not (desk.folder / "no").exists()
 
 
+def test_a_blank_title_is_refused(desk: Desk) -> None:
+    assert "a feed has a title" in desk("publish", str(desk.folder / "out"), "--title", " ").err
+    assert not (desk.folder / "out").exists()
+
+
 def test_a_url_that_is_none_is_refused(desk: Desk) -> None:
     said = desk("publish", str(desk.folder / "out"), "--url", "mine.example")
     assert said.code == 2

@@ -40,6 +40,10 @@ def test_the_page_shows_what_is_approved() -> None:
     assert ("a", {"href": "https://news.example/?a=1&b=2", "rel": "noopener"}) in page.tags
 
 
+def test_an_author_who_is_the_source_is_named_once() -> None:
+    assert "The News · The News" not in page_of(author="The News").text
+
+
 def test_the_page_has_no_script_and_needs_nothing_else() -> None:
     page = page_of(title="<script>alert(1)</script>", text="<img src=x onerror=alert(1)>", html="<p>safe</p>")
     names = {tag for tag, _ in page.tags}

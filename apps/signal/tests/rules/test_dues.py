@@ -9,6 +9,7 @@ import pytest
 from apps.signal.tests.behaviours import answer, conditional, feed, message
 from apps.signal.tests.rules.conftest import World
 from apps.signal.tests.samples import DAY, HOUR, NOW
+from signal_feeds.collecting import Line
 from signal_feeds.reasons import WORDS
 from signal_feeds.records import Hints
 
@@ -25,7 +26,7 @@ def test_success(world: World) -> None:
     assert (row.failures, row.last_error, row.last_ok) == (0, None, row.last_attempt)
     assert (line["ended"] - line["begun"], line["status"], line["fresh"]) == (700, 200, 3)
     assert world.due("ada") == line["ended"] + 1800_000
-    assert world.lines[-1] == ("ada", 200, 3, 0, None)
+    assert world.lines[-1] == Line("ada", 200, 3, 0, None)
 
 
 def test_an_unchanged_source(world: World) -> None:
@@ -34,7 +35,7 @@ def test_an_unchanged_source(world: World) -> None:
     world.until_due("ada")
     row = world.row("ada")
     assert (row.failures, row.last_error, row.last_ok) == (0, None, row.last_attempt)
-    assert world.lines[-1] == ("ada", 304, 0, 0, None)
+    assert world.lines[-1] == Line("ada", 304, 0, 0, None)
     assert world.wait_s("ada") == 1800
 
 
@@ -230,7 +231,7 @@ def test_last_error_is_a_code(world: World, reason: str) -> None:
     world.put("ada", ERRORS[reason])
     assert world.row("ada").last_error == reason
     assert world.attempts("ada")[-1]["reason"] == reason
-    assert world.lines[-1] == ("ada", world.lines[-1].status, 0, 0, reason)
+    assert world.lines[-1] == Line("ada", world.lines[-1].status, 0, 0, reason)
     world.signal.store.close()
     assert SECRET not in "\n".join(sqlite3.connect(world.signal.nd.path).iterdump())
 

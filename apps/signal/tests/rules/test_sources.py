@@ -5,6 +5,7 @@ import pytest
 from apps.signal.tests.behaviours import answer, conditional, feed, redirect
 from apps.signal.tests.rules.conftest import QUIET, World
 from apps.signal.tests.samples import DAY, MINUTE
+from signal_feeds.collecting import Line
 from signal_feeds.errors import BadSource
 
 SAME = conditional(feed(1), etag='"1"')
@@ -104,7 +105,7 @@ def test_one_line_per_attempt(world: World) -> None:
     """Rule output: id, status, new entries; or id, failed, reason."""
     world.put("ada", answer(feed(2)), answer(b"", 404))
     world.until_due("ada")
-    assert world.lines == [("ada", 200, 2, 0, None), ("ada", 404, 0, 0, "http_missing")]
+    assert world.lines == [Line("ada", 200, 2, 0, None), Line("ada", 404, 0, 0, "http_missing")]
 
 
 @pytest.mark.parametrize("twin", ["https://{host}/ada", "http://{host}/ada/", "HTTP://{host}/ada#x"])

@@ -1,10 +1,13 @@
 """Two languages, the same keys and the same values in both."""
 
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import signal_feeds
+from signal_feeds.errors import BadSettings, Changed, NotYet, SignalError
 from signal_feeds.texts import LANGUAGES, TEXTS, form, say
 from signal_feeds.texts.en import EN
 from signal_feeds.texts.ru import RU
@@ -59,3 +62,15 @@ def test_a_value_is_put_in_as_it_is(monkeypatch):
 )
 def test_russian_counts(count, which):
     assert form("ru", count) == which
+
+
+def test_every_error_that_has_words_is_raised():
+    source = "".join(path.read_text("utf-8") for path in Path(signal_feeds.__file__).parent.rglob("*.py"))
+    keys = {key.removeprefix("error.") for key in EN if key.startswith("error.")}
+    assert {key for key in keys if f'"{key}"' not in source} == set()
+    kinds = "|".join(
+        kind.__name__ for kind in SignalError.__subclasses__() if kind not in (BadSettings, NotYet, Changed)
+    )
+    raised = re.findall(rf'(?:{kinds})\(\s*"([^"]*)"', source)
+    assert len(raised) > 20
+    assert set(raised) <= keys

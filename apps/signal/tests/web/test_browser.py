@@ -171,3 +171,14 @@ def test_search_by_its_form(browser: Browser) -> None:
     assert browser.driver.find_element(By.TAG_NAME, "mark").text == "перезапусков"
     assert "lang=ru" in browser.driver.current_url
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_wide_table_scrolls_within_itself_and_breaks_no_word(browser: Browser, width: int) -> None:
+    browser.show("/entry/10", width=width)
+    sizes = browser.run("""
+        const wide = document.querySelector('.wide'), cell = wide.querySelector('tr:last-child td');
+        return [wide.scrollWidth > wide.clientWidth, cell.clientHeight, parseFloat(getComputedStyle(cell).lineHeight)];
+    """)
+    assert sizes[0]
+    assert sizes[1] < 2 * sizes[2]  # "1,234,567.89" stands in one line

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,23 @@ def test_search_shows_more_of_the_same(long: Pages) -> None:
     found = walk(long, "/search?q=entry", r'<h2 dir="auto"><a href="/entry/(\d+)')
     assert [len(page) for page in found] == [20, 60, 100, 130]
     assert found[-1][:20] == found[0]
+
+
+def test_an_empty_list_says_what_to_do(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    served = Pages(tmp_path)
+    try:
+        for path in ("/sources", "/sources?show=failing"):
+            assert "There is no source yet. To add one: signal add URL" in served.text(path)
+        folder.add("one", "https://one.example/feed")
+        assert "None is failing." in served.text("/sources?show=failing")
+    finally:
+        served.close()
+        folder.close()
+
+
+def test_an_entry_can_be_decided_otherwise(long: Pages) -> None:
+    """65 of the entries are approved, the others wait."""
+    approved, waiting = (re.findall(r"signal (\w+) \d+ --fingerprint", long.text(f"/entry/{id}")) for id in (1, 100))
+    assert approved == ["reject"]
+    assert waiting == ["approve", "reject"]

@@ -9,6 +9,7 @@ from signal_feeds.app import Signal
 from signal_feeds.cli import drawing
 from signal_feeds.cli.drawing import line
 from signal_feeds.cli.output import complain, pairs, say
+from signal_feeds.cli.parsers import command
 from signal_feeds.editing import SHORT, Diff, Entry
 from signal_feeds.errors import BadFingerprint, Changed
 from signal_feeds.texts import Language, local
@@ -18,6 +19,10 @@ OK, FAULT = 0, 1
 ECHOED = 100
 """So many characters of what was searched for are said again."""
 LARGEST = 2**63 - 1
+ID = "the number of an entry, as signal queue and signal search show it"
+APPROVE = """If the entry has changed since you read it nothing is decided: the difference is shown, and the exit code
+is 1. signal publish writes what is approved."""
+REJECT = "Also takes back an approval. Without a fingerprint it means the text that the entry has now."
 
 
 def queue(signal: Signal, args: argparse.Namespace) -> int:
@@ -48,6 +53,8 @@ def show(signal: Signal, args: argparse.Namespace) -> int:
     say("")
     if args.diff and diff is None:
         say(words(lang, "diff.first"))
+        say("")
+        drawing.paragraph(current.text)
     elif diff is not None:
         _diff(diff, lang)
     else:
@@ -66,9 +73,7 @@ def show(signal: Signal, args: argparse.Namespace) -> int:
 def approve(signal: Signal, args: argparse.Namespace) -> int:
     """Publish this text of an entry from now on."""
     if args.fingerprint is None:
-        raise BadFingerprint(
-            f"approve takes the fingerprint of the text that you read; signal show {args.id} prints what to type"
-        )
+        raise BadFingerprint("entry.unread", id=args.id)
     return _decide(signal, args, "approve")
 
 
@@ -114,11 +119,11 @@ def _refused(signal: Signal, args: argparse.Namespace, verb: str, changed: Chang
     lang = signal.settings.language
     entry = editing.look(signal.store.connection(), args.id)
     diff = editing.diff(entry, changed.seen) if changed.seen is not None else None
-    complain(str(changed))
+    complain(changed.in_words(lang))
     if diff is not None:
         _diff(diff, lang)
         say("")
-    say(words(lang, "entry.now"))
+    say(words(lang, "entry.now", id=entry.id))
     say(_command(args, verb, entry.id, entry.current.fingerprint))
 
 
@@ -177,24 +182,26 @@ def _count(text: str) -> int:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("queue", help="the entries that wait for a decision")
+    more = "Each with the command that approves the text which it has now."
+    parser = command(commands, "queue", "the entries that wait for a decision", more)
     parser.add_argument("--changed", action="store_true", help="only those that changed after a decision")
     parser.add_argument("--limit", type=_count, default=editing.PAGE, metavar="N", help="show so many (%(default)s)")
     parser.set_defaults(run=queue)
-    parser = commands.add_parser("show", help="an entry, its revisions and the decisions on them")
-    parser.add_argument("id", type=_number, metavar="ID")
+    parser = command(commands, "show", "an entry, its revisions and the decisions on them")
+    parser.add_argument("id", type=_number, metavar="ID", help=ID)
     parser.add_argument("--diff", action="store_true", help="what has changed since the last decision")
     parser.set_defaults(run=show)
-    for name, run, says in (
-        ("approve", approve, "publish this text of an entry"),
-        ("reject", reject, "don't publish this text of an entry"),
+    for name, run, says, more in (
+        ("approve", approve, "publish this text of an entry", APPROVE),
+        ("reject", reject, "don't publish this text of an entry", REJECT),
     ):
-        parser = commands.add_parser(name, help=says)
-        parser.add_argument("id", type=_number, metavar="ID")
+        parser = command(commands, name, says, more)
+        parser.add_argument("id", type=_number, metavar="ID", help=ID)
         what = f"of the text that you read: {SHORT} digits or more, as signal show ID prints them"
         parser.add_argument("--fingerprint", metavar="HEX12", help=what)
         parser.set_defaults(run=run)
-    parser = commands.add_parser("search", help="entries with these words")
+    more = "All of them must be there; the best come first."
+    parser = command(commands, "search", "entries with these words", more)
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help='a word, the beginning of one and *, or "some in order"'
     )

@@ -8,11 +8,15 @@ from typing import Any
 from signal_feeds.app import Signal
 from signal_feeds.cli.drawing import line
 from signal_feeds.cli.output import complain, say
+from signal_feeds.cli.parsers import command
 from signal_feeds.errors import Unreadable, Unwritable
 from signal_feeds.texts import say as words
 
 OK, FAULT = 0, 1
-IMPORT = """Add what can be added and list the rest with reasons; folders of the file aren't kept. Exit code 0 if the
+PUBLISH = """They are atom.xml, feed.json and index.html; one that would be the same is left alone. Publish again after
+decisions: nothing does that by itself."""
+EXPORT = "Those without a URL, and those that signal.toml no longer names, are left out."
+IMPORT = """What can be added is, the rest is listed with reasons; folders of the file aren't kept. Exit code 0 if the
 whole file was read, 1 if it is broken (what comes before that is added) or lists no feed."""
 
 
@@ -45,7 +49,7 @@ def import_(signal: Signal, args: argparse.Namespace) -> int:
     if done.left:
         say(words(lang, "import.left", count=len(done.left)))
     for outline, reason in done.left:
-        say(f"  {words(lang, 'import.line', line=outline.line)}  {line(outline.title)}: {reason}")
+        say(f"  {words(lang, 'import.line', line=outline.line)}  {line(outline.title)}: {reason.in_words(lang)}")
     if listed.broken:
         complain(words(lang, "import.broken", why=listed.broken))
     elif not listed.outlines:
@@ -66,10 +70,16 @@ def export(signal: Signal, args: argparse.Namespace) -> int:
         return OK
     path = Path(args.file).absolute()
     if not path.parent.is_dir():
-        raise Unwritable(f"{path} can't be written: there is no folder {path.parent}")
+        raise Unwritable("file.nowhere", path=path, folder=path.parent)
     place(path.parent, {path.name: data})
     say(words(signal.settings.language, "export.done", count=data.count(b"<outline "), path=path))
     return OK
+
+
+def _title(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a feed has a title; it can't be blank")
+    return text.strip()
 
 
 def _read(path: str, most: int) -> bytes:
@@ -77,19 +87,19 @@ def _read(path: str, most: int) -> bytes:
         with open(path, "rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        raise Unreadable(f"{path} can't be read ({error.strerror})") from None
+        raise Unreadable("file.unreadable", path=path, why=error.strerror) from None
 
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("publish", help="write what is approved as a feed and a page")
+    parser = command(commands, "publish", "write what is approved as a feed and a page", PUBLISH)
     parser.add_argument("out", type=Path, metavar="OUT", help="a folder, made if only it is missing")
     parser.add_argument("--url", help="where these files will be found on the web, for a feed's links to itself")
-    parser.add_argument("--title", default="Signal", help="of the feed (%(default)s)")
+    parser.add_argument("--title", type=_title, default="Signal", help="of the feed (%(default)s)")
     parser.set_defaults(run=publish)
-    parser = commands.add_parser("import", help="add the sources of an OPML file", description=IMPORT)
+    parser = command(commands, "import", "add the sources of an OPML file", IMPORT)
     parser.add_argument("file", metavar="FILE.opml")
     parser.set_defaults(run=import_)
-    parser = commands.add_parser("export", help="write the sources to an OPML file")
+    parser = command(commands, "export", "write the sources to an OPML file", EXPORT)
     parser.add_argument("file", metavar="FILE.opml", help="- is the standard output")
     parser.set_defaults(run=export)

@@ -25,7 +25,8 @@ from signal_feeds.errors import (
     UnknownSource,
     Unreadable,
 )
-from signal_feeds.settings import DATABASE, FILE, here
+from signal_feeds.settings import DATABASE, FILE, here, read_settings
+from signal_feeds.texts import Language
 
 MODULES = (setting_up, sources, work, why, editing, exchange, serve)
 """Their add_commands(commands) add parsers, each with `run(signal, args)`, which answers the exit code. In the order of
@@ -56,13 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except SignalError as error:
-        return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
+        return _complain(error.in_words(_language(args)), BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except OwnerBusy as error:
         return _complain(error, BUSY)
     except NextdueError as error:
         return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except sqlite3.DatabaseError as error:
-        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}", FAULT)
+        hint = "; SQLite must be able to write into this folder, also to read" if "readonly" in str(error) else ""
+        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}{hint}", FAULT)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:
             raise  # not about a file of the user's: a fault of ours, with its traceback
-        return _complain(error, FAULT)
+        return _complain(f"{error.filename} can't be used ({error.strerror})", FAULT)
 
 
 def _complain(error: object, code: int) -> int:
@@ -82,7 +84,7 @@ def _complain(error: object, code: int) -> int:
 def _run(args: argparse.Namespace) -> int:
     folder = _folder(args)
     if not args.makes and not any((folder / name).exists() for name in (FILE, DATABASE)):
-        raise NotAFolder(f"{folder} has no {FILE} and no {DATABASE}; make them by: signal init")
+        raise NotAFolder("folder.none", folder=folder)
     signal = Signal(folder)
     try:
         if not args.makes and not args.locks and not signal.path.exists():
@@ -95,6 +97,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace) -> Path:
     return here() if args.folder is None else Path(args.folder).absolute()
+
+
+def _language(args: argparse.Namespace) -> Language:
+    """That of the folder; English where its settings can't be read."""
+    try:
+        return read_settings(_folder(args)).language
+    except BadSettings:
+        return "en"
 
 
 class _Parser(argparse.ArgumentParser):

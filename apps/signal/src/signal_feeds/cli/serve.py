@@ -3,12 +3,14 @@
 import ipaddress
 import logging
 import socket
-import sys
 from argparse import Namespace
 from typing import Any
 
 from signal_feeds.app import Signal
+from signal_feeds.cli.output import complain, say
+from signal_feeds.cli.parsers import command
 from signal_feeds.errors import CannotServe
+from signal_feeds.texts import say as words
 
 HOST, PORT = "127.0.0.1", 8030
 Commands = Any
@@ -17,7 +19,8 @@ Commands = Any
 
 def add_commands(commands: Commands) -> None:
     """Its words on the command line. It makes nothing, and its pages say so where there is nothing."""
-    parser = commands.add_parser("serve", help="pages to read in a browser, on this machine")
+    more = "They only show. Until Ctrl-C or SIGTERM, beside a worker or without one."
+    parser = command(commands, "serve", "pages to read in a browser, on this machine", more)
     parser.add_argument("--port", type=int, default=PORT, help="%(default)s; 0: any that is free")
     parser.add_argument("--host", default=HOST, help="the address to listen on (%(default)s: this machine only)")
     parser.set_defaults(run=serve, makes=True)
@@ -35,10 +38,9 @@ def serve(signal: Signal, args: Namespace) -> int:
     listener = listening(host, port)
     address, actual = listener.getsockname()[:2]
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
-        said = f"whoever can reach {address} can read these pages: there is no password and no encryption"
-        print(f"signal: {said}", file=sys.stderr)
+        complain(words(settings.language, "serve.open", address=address))
     shown = f"[{address}]" if ":" in address else address
-    print(f"Signal's pages: http://{shown}:{actual}/  (Ctrl-C ends)", flush=True)
+    say(words(settings.language, "serve.pages", url=f"http://{shown}:{actual}/"))
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     config = uvicorn.Config(
         application(site, names={host, socket.gethostname()}),
@@ -64,11 +66,11 @@ def serve(signal: Signal, args: Namespace) -> int:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises CannotServe."""
     if not 0 <= port <= 65_535:
-        raise CannotServe(f"{port} is no port: 0 to 65535, where 0 is any that is free")
+        raise CannotServe("serve.port", port=port)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
-        raise CannotServe(f"{host!r} is no address of this machine: {error}") from None
+        raise CannotServe("serve.host", host=host, why=getattr(error, "strerror", None) or error) from None
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,5 +78,5 @@ def listening(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise CannotServe(f"{host} port {port}: {error.strerror}; choose another one with --port") from None
+        raise CannotServe("serve.busy", host=host, port=port, why=error.strerror) from None
     return listener

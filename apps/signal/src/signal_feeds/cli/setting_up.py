@@ -5,6 +5,7 @@ from typing import Any
 
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import say
+from signal_feeds.cli.parsers import command
 from signal_feeds.settings import FILE, TEMPLATE
 from signal_feeds.texts import say as words
 
@@ -23,6 +24,9 @@ def init(signal: Signal, args: argparse.Namespace) -> int:
     signal.install()
     say(words(lang, "cli.kept" if there else "cli.made", path=signal.path))
     names = [source.id for source in signal.store.sources()]
+    if not names:
+        say(words(lang, "cli.nothing"))
+        return 0
     say(words(lang, "cli.sources", count=len(names), names=", ".join(names[:10]) + (", ..." if names[10:] else "")))
     say(words(lang, "cli.next"))
     return 0
@@ -30,5 +34,6 @@ def init(signal: Signal, args: argparse.Namespace) -> int:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("init", help="make signal.toml and signal.db in the folder")
+    more = "What is there stays as it is. The folder is the current one, or that of signal --folder DIR init."
+    parser = command(commands, "init", "make signal.toml and signal.db in the folder", more)
     parser.set_defaults(run=init, makes=True)

@@ -10,6 +10,7 @@ from typing import Any
 from nextdue import Handle
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import complain, say, table
+from signal_feeds.cli.parsers import command
 from signal_feeds.politeness import MOST_FAILURES
 from signal_feeds.store.listing import Listed, listed, listed_one
 from signal_feeds.texts import Language, local, reason, relative
@@ -17,6 +18,12 @@ from signal_feeds.texts import say as words
 
 OK, FAULT = 0, 1
 Run = Callable[[Signal, argparse.Namespace], int]
+ADD = """A worker with --network asks it within half an hour; sooner after signal refresh. If it is a page and no feed,
+signal why NAME lists the feeds that it offers."""
+LIST = "Failures in a row are counted up to 12; no source is given up for them."
+REFRESH = """A worker makes it: not before the server allows it, not within five minutes of the last attempt, six times
+a day a source, thirty times an hour in all. Exit code 1 if it is too early; the message says when it isn't."""
+PAUSE = "An attempt that runs is waited for. What the source has brought stays."
 LONGEST_ATTEMPT_S = 100
 """Its deadline, and that of reading what it brought."""
 
@@ -37,16 +44,19 @@ def list_(signal: Signal, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([as_json(one) for one in found], ensure_ascii=False, indent=2))
         return OK
+    known = {one.source.id for one in listed(signal.store)}
     if found:
         head = [words(lang, f"list.{word}") for word in ("name", "due", "ok", "failures", "state")]
         for line in table(head, [_row(one, lang, now) for one in found]):
             say(line)
     else:
-        say(words(lang, "list.none"))
-    known = {one.source.id for one in listed(signal.store)}
+        say(words(lang, "list.none" if known else "list.empty"))
     new = [declared.id for declared in signal.settings.declared() if declared.id not in known]
     if new:
         say(words(lang, "list.new", names=", ".join(new)))
+    for name, named in signal.settings.named.items():
+        if named.url is None and name not in known:
+            say(words(lang, "list.nobody", name=name))
     return OK
 
 
@@ -58,14 +68,23 @@ def _wanted(one: Listed, args: argparse.Namespace, now: int) -> bool:
 
 def _row(one: Listed, lang: Language, now: int) -> Sequence[str]:
     source = one.source
-    due = f"{local(one.due_ms)}, {relative(lang, one.due_ms, now)}" if one.state == "waiting" and one.due_ms else "-"
+    due = when_due(one, lang, now) or "-"
     ok = "-" if source.last_ok is None else relative(lang, source.last_ok, now)
     failures = f"{source.failures}/{MOST_FAILURES}" if source.failures else "-"
     return source.id, due, ok, failures, state_in_words(one, lang)
 
 
+def when_due(one: Listed, lang: Language, now: int) -> str:
+    """When it is asked next; "" for one that isn't."""
+    if one.state != "waiting":
+        return ""
+    if one.due_ms is None:
+        return words(lang, "list.blocked")
+    return f"{local(one.due_ms)}, {relative(lang, one.due_ms, now)}"
+
+
 def state_in_words(one: Listed, lang: Language) -> str:
-    """What keeps it, and what its last attempt failed by."""
+    """What keeps it, what its last attempt failed by, and whose feed it is as well."""
     parts = []
     if one.source.orphaned:
         parts.append(words(lang, "state.orphaned"))
@@ -73,6 +92,8 @@ def state_in_words(one: Listed, lang: Language) -> str:
         parts.append(words(lang, f"state.{one.state}"))
     if one.source.last_error is not None:
         parts.append(f"{one.source.last_error}: {reason(lang, one.source.last_error)}")
+    if one.source.same_as is not None:
+        parts.append(words(lang, "state.same", name=one.source.same_as))
     return "; ".join(parts)
 
 
@@ -116,6 +137,9 @@ def pause(signal: Signal, args: argparse.Namespace) -> int:
     """Ask a source no more until it is resumed; an attempt that runs is waited for."""
     lang, end, told = signal.settings.language, time.monotonic() + LONGEST_ATTEMPT_S, False
     found = listed_one(signal.store, args.name)
+    if found.source.orphaned:
+        say(words(lang, "pause.needless", name=args.name, state=state_in_words(found, lang)))
+        return OK
     if found.state == "paused":
         say(words(lang, "pause.already", name=args.name))
         return OK
@@ -156,19 +180,19 @@ def _task(signal: Signal, name: str) -> Handle[Any]:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("add", help="add a source by its URL")
+    parser = command(commands, "add", "add a source by its URL", ADD)
     parser.add_argument("url", metavar="URL", help="of a feed: RSS, Atom or JSON")
     parser.add_argument("--name", metavar="N", help="what to call it; default: its host")
     parser.set_defaults(run=add)
-    parser = commands.add_parser("list", help="the sources, the next one first")
+    parser = command(commands, "list", "the sources, the next one first", LIST)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--due", action="store_true", help="only those that are due")
     which.add_argument("--failing", action="store_true", help="only those whose last attempt failed")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=list_)
-    parser = _named(commands, "refresh", "ask for a request out of turn", refresh)
+    parser = _named(commands, "refresh", "ask for a request out of turn", refresh, REFRESH)
     parser.add_argument("--by", type=_who, metavar="WHO", required=True, help="who asks for it; kept in the history")
-    _named(commands, "pause", "ask a source no more", pause)
+    _named(commands, "pause", "ask a source no more", pause, PAUSE)
     _named(commands, "resume", "ask a paused source again", resume)
 
 
@@ -179,9 +203,9 @@ def _who(text: str) -> str:
     return text
 
 
-def _named(commands: Any, name: str, says: str, run: Run) -> argparse.ArgumentParser:
+def _named(commands: Any, name: str, says: str, run: Run, more: str = "") -> argparse.ArgumentParser:
     """A command on one source."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=says)
+    parser = command(commands, name, says, more)
     parser.add_argument("name", metavar="NAME", help="of a source, as signal list shows it")
     parser.set_defaults(run=run)
     return parser

@@ -1,6 +1,7 @@
 """`signal why`: what is known of one source, in words."""
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from signal_feeds import politeness
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import pairs, say, table
+from signal_feeds.cli.parsers import command
+from signal_feeds.cli.sources import when_due
 from signal_feeds.politeness import DAY_S, GONE_OVER_S, GONE_TIMES, MOST_FAILURES, MOVED_TIMES, is_local
 from signal_feeds.reasons import kind_of
 from signal_feeds.records import Source
@@ -31,7 +34,7 @@ def why(signal: Signal, args: argparse.Namespace) -> int:
     if offers:
         say(words(lang, "why.offers"))
         for url, title, _ in offers:
-            say(f"  signal add {url}  {title}".rstrip())
+            say(f"  {_adding(args, url)}{f'  # {title}' if title else ''}")
     attempts = signal.store.rows("attempts", number=source.number, limit=ATTEMPTS)
     if attempts:
         say(words(lang, "why.attempts"))
@@ -42,6 +45,12 @@ def why(signal: Signal, args: argparse.Namespace) -> int:
     return 0
 
 
+def _adding(args: argparse.Namespace, url: str) -> str:
+    """What to type to add it, in this folder."""
+    folder = [] if args.folder is None else ["--folder", args.folder]
+    return shlex.join(["signal", *folder, "add", url])
+
+
 def _facts(signal: Signal, found: Listed, lang: Language, now: int) -> Iterator[tuple[str, str]]:
     source = found.source
     yield "url", source.url
@@ -49,9 +58,10 @@ def _facts(signal: Signal, found: Listed, lang: Language, now: int) -> Iterator[
         yield "given", source.given
     yield "origin", words(lang, f"origin.{source.origin}")
     yield "state", words(lang, "state.orphaned") if source.orphaned else words(lang, f"state.{found.state}")
-    if found.state == "waiting" and found.due_ms is not None:
-        yield "due", _when(found.due_ms, lang, now)
-        yield "because", because(signal, source, found.due_ms, lang)
+    if due := when_due(found, lang, now):
+        yield "due", due
+        if found.due_ms is not None:
+            yield "because", because(signal, source, found.due_ms, lang)
         if source.kind == "http":
             yield "network", words(lang, "why.only")
     yield "ok", words(lang, "why.never") if source.last_ok is None else _when(source.last_ok, lang, now)
@@ -73,7 +83,7 @@ def _facts(signal: Signal, found: Listed, lang: Language, now: int) -> Iterator[
         since = relative(lang, source.gone_first, now)
         yield "gone", words(lang, "why.gone_since", count=source.gone_times, since=since)
     if source.same_as is not None:
-        yield "same_as", words(lang, "why.same", name=source.same_as)
+        yield "same_as", words(lang, "why.same", name=source.same_as, this=source.id)
 
 
 def because(signal: Signal, source: Source, due_ms: int, lang: Language) -> str:
@@ -133,6 +143,7 @@ def _attempt(row: Any, lang: Language) -> tuple[str, ...]:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("why", help="when a source is asked next and why then, in words")
+    more = "Also what its last attempts came to, and the feeds that it offers if it is a page."
+    parser = command(commands, "why", "when a source is asked next and why then, in words", more)
     parser.add_argument("name", metavar="NAME", help="of a source, as signal list shows it")
     parser.set_defaults(run=why)

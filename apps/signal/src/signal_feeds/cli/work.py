@@ -8,6 +8,7 @@ from typing import Any
 
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import say
+from signal_feeds.cli.parsers import command
 from signal_feeds.collecting import Line
 from signal_feeds.settings import MOST_JOBS, Network, network
 from signal_feeds.store.listing import listed
@@ -58,7 +59,8 @@ def in_line(line: Line, lang: Language) -> str:
     """An attempt: id, status and new entries; or id, failed and why."""
     if line.reason is not None:
         status = f" ({line.status})" if line.status else ""
-        return f"{line.source}  {words(lang, 'work.failed')}  {line.reason}{status}: {reason(lang, line.reason)}"
+        said = f"{line.source}  {words(lang, 'work.failed')}  {line.reason}{status}: {reason(lang, line.reason)}"
+        return f"{said}; {words(lang, 'work.offers', count=line.offers, name=line.source)}" if line.offers else said
     parts = [words(lang, "work.fresh", count=line.fresh)]
     if line.changed:
         parts.append(words(lang, "work.changed", count=line.changed))
@@ -78,7 +80,8 @@ def _log_to_stderr() -> None:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    parser = commands.add_parser("worker", help="collect, each source when it is due")
+    more = "It goes on until Ctrl-C or SIGTERM. One works in a folder: exit code 3 if another one is at work."
+    parser = command(commands, "worker", "collect, each source when it is due", more)
     parser.add_argument("--once", action="store_true", help="what is due now, and end")
     parser.add_argument("--network", action="store_true", help="ask servers too; without it only local files are read")
     parser.add_argument("--jobs", type=_jobs, metavar="N", help="so many sources at once; default: jobs in signal.toml")

@@ -98,7 +98,7 @@ def look(tx: Tx, entry: int) -> Entry:
     """One entry with all that it ever said. Raises UnknownEntry."""
     row = one(tx, "entry", entry=entry) if abs(entry) < 2**63 else None
     if row is None:
-        raise UnknownEntry(f"no entry has the number {entry}; signal queue and signal search show them")
+        raise UnknownEntry("entry.unknown", id=entry)
     revisions = tx.execute(SQL["revisions"], {"entry": entry}).fetchall()
     return Entry._make((*row, tuple(map(Revision._make, revisions))))
 
@@ -132,9 +132,7 @@ def diff(entry: Entry, seen: int | None = None) -> Diff | None:
 def _decide(tx: Tx, number: int, fingerprint: str, verdict: Verdict, now_ms: int) -> Entry:
     prefix = fingerprint.strip().lower()
     if not _HEX.fullmatch(prefix):
-        raise BadFingerprint(
-            f"{fingerprint!r} is no fingerprint: {SHORT} to 64 digits 0-9 a-f; signal show {number} prints it"
-        )
+        raise BadFingerprint("entry.fingerprint", text=fingerprint, least=SHORT, id=number)
     entry = look(tx, number)
     current = entry.current
     meant = [revision for revision in entry.revisions if revision.fingerprint.startswith(prefix)]
@@ -150,9 +148,9 @@ def _changed(entry: Entry, meant: list[Revision]) -> Changed:
     seen = next((revision.id for revision in meant if revision.id != current.id), None)
     if len(meant) > 1:
         # A publisher can make two texts that begin with the same 12 digits; then the short form says nothing.
-        said = f"two texts of entry {entry.id} begin with these digits, so that all 64 are needed"
+        key = "entry.two"
     elif seen is not None:
-        said = f"entry {entry.id} has changed since you read it"
+        key = "entry.changed"
     else:
-        said = f"entry {entry.id} never had a text with this fingerprint"
-    return Changed(f"{said}; nothing was decided", entry=entry.id, seen=seen, now=current.id)
+        key = "entry.never"
+    return Changed(key, entry=entry.id, seen=seen, now=current.id)

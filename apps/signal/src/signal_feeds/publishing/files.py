@@ -37,8 +37,8 @@ def place(folder: Path, files: Mapping[str, bytes]) -> list[Placed]:
         if made and not renamed:
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        what = f"{error.filename or folder} can't be written ({error.strerror or error})"
-        raise Unwritable(f"{what}; {'some are new: do it again' if renamed else 'nothing was written'}") from None
+        key, why = "file.half" if renamed else "file.unwritable", error.strerror or error
+        raise Unwritable(key, path=error.filename or folder, why=why) from None
     return [Placed(folder / name, pair is not None) for name, pair in zip(files, fresh, strict=True)]
 
 
@@ -60,7 +60,11 @@ def _beside(target: Path, content: bytes) -> Iterator[tuple[Path, Path] | None]:
         yield None
         return
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    try:
+        fd = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        error.filename = str(target)  # the one that somebody asked for
+        raise
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)

@@ -62,7 +62,7 @@ def _article(entry: Published, lang: Language) -> str:
     title = escape(xml_text(entry.title).strip() or say(lang, "page.untitled"))
     heading = f'<a href="{_text(entry.link)}" rel="noopener">{title}</a>' if entry.link else title
     when = rfc3339(entry.published)
-    by = f"{entry.source_name} · {entry.author}" if entry.author else entry.source_name
+    by = " · ".join(dict.fromkeys(filter(None, (entry.source_name, entry.author))))
     text = f'<p dir="auto">{_text(shortened(entry.text) if entry.link else entry.text.strip())}</p>\n'
     return (
         f'<article>\n<h2 dir="auto">{heading}</h2>\n'

@@ -1,5 +1,6 @@
 """Signal's rows: what was read of them, and how the outcome of an attempt is written."""
 
+import difflib
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ def install(tx: Tx) -> None:
             tx.execute(statement, {})
     (version,) = one(tx, "version")
     if version > VERSION:
-        raise NotAFolder(f"signal.db is of version {version}, this program knows {VERSION}: install a newer Signal")
+        raise NotAFolder("folder.newer", version=version, known=VERSION)
 
 
 def _split(script: str) -> list[str]:
@@ -82,7 +83,9 @@ class Store:
             try:
                 connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, isolation_level=None)
             except sqlite3.OperationalError:
-                raise NotAFolder(f"there is no {self.path}; make one by: signal init") from None
+                if self.path.exists():
+                    raise  # it can't be read
+                raise NotAFolder("folder.no_database", path=self.path) from None
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA query_only = ON")
             self._here.connection = connection
@@ -99,8 +102,16 @@ class Store:
         """The source of this name. Raises UnknownSource."""
         found = self.sources_by("source", id=id)
         if not found:
-            raise UnknownSource(f"no source is called {id!r}; signal list shows them")
+            raise self.unknown(id)
         return found[0]
+
+    def unknown(self, id: str) -> UnknownSource:
+        """That there is no source of this name, and which is the nearest."""
+        names = [row["id"] for row in self.rows("names")]
+        close = difflib.get_close_matches(id.casefold(), names, 1)
+        if close:
+            return UnknownSource("source.near", name=id, near=close[0])
+        return UnknownSource("source.unknown", name=id)
 
     def sources(self) -> list[Source]:
         """All of them, by name."""

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NamedTuple
 
-from signal_feeds.errors import UnknownSource
 from signal_feeds.records import Source
 from signal_feeds.store import Store, source_of
 
@@ -27,7 +26,7 @@ def listed_one(store: Store, id: str) -> Listed:
     """One source. Raises UnknownSource."""
     for row in store.rows("listed", id=id):
         return _listed(dict(row))
-    raise UnknownSource(f"no source is called {id!r}; signal list shows them")
+    raise store.unknown(id)
 
 
 def _listed(row: dict[str, Any]) -> Listed:

@@ -88,5 +88,5 @@ def relative(lang: Language, ms: int, now_ms: int) -> str:
 
 
 def local(ms: int) -> str:
-    """An instant in local time, to the minute; the zone stands elsewhere."""
-    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M}"
+    """An instant in local time, to the minute, and its zone."""
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M %Z}"

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from signal_feeds import editing, publishing, searching
 from signal_feeds.errors import NothingAsked, UnknownEntry
+from signal_feeds.records import Verdict
 from signal_feeds.store import pages
 from signal_feeds.web.health import is_held
 from signal_feeds.web.view import View
@@ -97,7 +98,7 @@ def entry(view: View) -> Response:
         current=found.current,
         revisions=found.revisions[::-1][:REVISIONS],
         diff=None if diff is None else _shortened(diff),
-        commands=_decisions(found.id, found.current.fingerprint) if found.current.verdict is None else None,
+        commands=_decisions(found.id, found.current.fingerprint, found.current.verdict),
     )
 
 
@@ -126,7 +127,7 @@ class _Waiting(NamedTuple):
     diff: "tuple[tuple[str, Sequence[editing.Part]], ...] | None"
     later: bool
     """There is a difference, and it takes too long for this page."""
-    commands: tuple[str, str]
+    commands: "list[tuple[str, str]]"
 
 
 def _waiting(view: View, one: editing.Waiting, until: float) -> _Waiting:
@@ -143,9 +144,11 @@ def _waiting(view: View, one: editing.Waiting, until: float) -> _Waiting:
     )
 
 
-def _decisions(entry: int, fingerprint: str) -> tuple[str, str]:
+def _decisions(entry: int, fingerprint: str, verdict: Verdict | None = None) -> list[tuple[str, str]]:
+    """What may be said of a text, other than what was said already, and what to type to say it."""
     said = (str(entry), "--fingerprint", fingerprint[: editing.SHORT])
-    return command("approve", *said), command("reject", *said)
+    left = [verb for verb, done in (("approve", "approved"), ("reject", "rejected")) if done != verdict]
+    return [(verb, command(verb, *said)) for verb in left]
 
 
 def _shortened(diff: editing.Diff) -> tuple[tuple[str, Sequence[editing.Part]], ...]:

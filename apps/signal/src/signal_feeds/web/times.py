@@ -35,6 +35,16 @@ def ahead(then: int, now: int, lang: Language) -> str:
     return say(lang, "web.time.overdue", span=span(now - then, lang))
 
 
+def took(ms: int, lang: Language) -> str:
+    """How long something took.
+
+    >>> took(1_250, "en"), took(1_250, "ru")[:3]
+    ('1.2 s', '1,2')
+    """
+    count = f"{ms / 1000:.1f}"
+    return say(lang, "web.attempt.seconds", count=count.replace(".", ",") if lang == "ru" else count)
+
+
 def iso(ms: int) -> str:
     """As `datetime` of the element `time`; a feed can name any year.
 

@@ -78,6 +78,7 @@ class View:
             say=lambda key, **words: say(self.lang, key, **words),
             ago=lambda ms: moment(ms, times.ago(ms, self.now, self.lang)),
             ahead=lambda ms: moment(ms, times.ahead(ms, self.now, self.lang)),
+            took=lambda ms: times.took(ms, self.lang),
             day=lambda ms: moment(ms, times.date(ms)),
             safe=lambda html: safe(html, self.lang),
             reason=lambda code: reason_words(code, self.lang),
@@ -127,7 +128,7 @@ def rows(path: Path) -> Iterator[Tx]:
         connection = store.connection()
         connection.execute("BEGIN")
         if connection.execute(SQL["installed"]).fetchone() is None:
-            raise NotAFolder(f"{path} isn't Signal's; make one by: signal init")
+            raise NotAFolder("folder.other", path=path)
         yield connection
     finally:
         store.close()
