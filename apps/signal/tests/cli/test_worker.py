@@ -1,5 +1,6 @@
 """signal worker: what it prints, what it doesn't do, who may be one, and its exit codes."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from apps.signal.tests.behaviours import answer, feed, message
 from apps.signal.tests.server import Server
 
 SIGNAL = str(Path(sys.executable).with_name("signal"))
@@ -77,11 +79,13 @@ def test_an_address_that_nobody_allowed_is_not_asked(folder):
         assert server.seen() == []
 
 
+OFF = "[builtin]\n" + "".join(f"fixture-{kind} = false\n" for kind in ("rss", "atom", "json"))
+
+
 def several(server: Server, count: int) -> str:
     """Sources of one host, and nothing else."""
     first, *rest = [f'[sources.s{n}]\nurl = "{server.url(f"/feed/{n}")}"\n' for n in range(1, count + 1)]
-    off = "".join(f"fixture-{kind} = false\n" for kind in ("rss", "atom", "json"))
-    return f'[builtin]\n{off}{first}spacing = "300ms"\n{"".join(rest)}'
+    return f'{OFF}{first}spacing = "300ms"\n{"".join(rest)}'
 
 
 def test_once_asks_all_that_are_due_of_one_host_one_after_the_other(folder):
@@ -92,6 +96,42 @@ def test_once_asks_all_that_are_due_of_one_host_one_after_the_other(folder):
         assert "5 asked, 0 failed, 15 new entries" in folder.run("worker", "--once", *HERE)
         at = [request.at for request in server.seen()]
     assert all(later - earlier > 0.2 for earlier, later in pairwise(at))
+
+
+def test_what_the_file_says_is_what_is_done(folder):
+    """Rule configuration: contact, allow_net, robots. Acceptance 7: the contact of the file is told."""
+    with Server() as server:
+        server.put("/robots.txt", answer(b"User-agent: *\nDisallow: /feed/2\n"))
+        own = 'contact = "https://me.example/"\nallow_net = ["127.0.0.0/8"]\nrobots = true\n'
+        folder.settings(own + OFF + source("open", server.url("/feed/1")) + source("shut", server.url("/feed/2")))
+        make_due(folder)
+        said = folder.run("worker", "--once", "--network")
+        assert "open  200  1 new entry" in said
+        assert "shut  failed  robots" in said
+        assert {request.path for request in server.seen()} == {"/robots.txt", "/feed/1"}
+        assert all(b" (+https://me.example/)" in (request.header("user-agent") or b"") for request in server.seen())
+
+
+@pytest.mark.parametrize(("more", "at_once"), [((), 2), (("--jobs", "3"), 3)], ids=["file", "option"])
+def test_so_many_are_asked_at_once(folder, more, at_once):
+    """Rule configuration: jobs, which --jobs overrules."""
+    most = under_way = 0
+
+    async def slow(exchange):
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.3)
+        under_way -= 1
+        await exchange.send(message(200, feed(1)))
+
+    with Server() as server:
+        server.put("/slow", slow)
+        sources = (source(f"s{number}", server.url("/slow", f"127.0.0.{number}")) for number in range(1, 7))
+        folder.settings("jobs = 2\n" + OFF + "".join(sources))
+        make_due(folder)
+        assert "6 asked, 0 failed" in folder.run("worker", "--once", *HERE, *more)
+    assert most == at_once
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
