@@ -12,13 +12,13 @@ FIXTURES = ["fixture-atom", "fixture-json", "fixture-rss"]
 
 
 def test_fixtures_come_with_it(world: World) -> None:
-    """Rule fixtures: one RSS, one Atom, one JSON feed; github-blog is there as an HTTP source."""
+    """Rules fixtures and order: one RSS, one Atom, one JSON feed; github-blog is there as an HTTP source."""
     world.write("[builtin]\ngithub-blog = true\n")
     world.begin()
     assert [source.id for source in world.signal.store.sources()] == [*FIXTURES, "github-blog"]
     world.signal.nd.pause(queue="http")
     world.sandbox.drain()
-    assert sorted(line.source for line in world.lines) == FIXTURES
+    assert [line.source for line in world.lines] == FIXTURES  # all due in one moment: rule order, then source id
     for line in world.lines:
         assert (line.status, line.reason) == (0, None)
         assert line.fresh > 0
