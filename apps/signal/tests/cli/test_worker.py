@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from itertools import pairwise
+import time
 from pathlib import Path
 
 import pytest
@@ -93,9 +93,11 @@ def test_once_asks_all_that_are_due_of_one_host_one_after_the_other(folder):
     with Server() as server:
         folder.settings(several(server, 5))
         make_due(folder)
+        begun = time.monotonic()
         assert "5 asked, 0 failed, 15 new entries" in folder.run("worker", "--once", *HERE)
-        at = [request.at for request in server.seen()]
-    assert all(later - earlier > 0.2 for earlier, later in pairwise(at))
+        assert len(server.seen()) == 5
+    # How far apart two of them arrive is also a matter of what else this machine does; rules/test_requests measures it.
+    assert time.monotonic() - begun >= 4 * 0.3
 
 
 def test_what_the_file_says_is_what_is_done(folder):
