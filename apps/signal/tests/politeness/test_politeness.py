@@ -1,5 +1,6 @@
 """The rules of a polite poller, as pure functions."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -76,6 +77,17 @@ def test_skipped_hours_and_days_are_in_gmt_and_only_move_forwards(instant: int, 
 )
 def test_skips_of_a_tuesday_at_midnight(skip: Hints, expected: int) -> None:
     assert unskipped(NOW + 5, skip) == expected
+
+
+def test_skips_are_in_gmt_wherever_this_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acceptance 9: skipHours and skipDays in GMT."""
+    try:
+        with monkeypatch.context() as patched:
+            patched.setenv("TZ", "Asia/Kathmandu")  # 5:45 ahead
+            time.tzset()
+            assert unskipped(NOW + 5, Hints(skip_hours=(0, 1), skip_days=(2,))) == NOW + 2 * HOUR
+    finally:
+        time.tzset()
 
 
 @pytest.mark.parametrize(
