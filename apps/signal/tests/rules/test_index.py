@@ -18,11 +18,11 @@
 | 1 one unconditional request | rules/test_dues rules/test_requests rules/test_sources |
 | 2 validators | rules/test_requests store/test_attempts |
 | 3 no sooner than asked for | parsing/test_hints politeness/test_politeness rules/test_dues store/test_attempts |
-| 4 a restart asks nobody again | rules/test_requests rules/test_running |
+| 4 a restart asks nobody again | rules/test_requests rules/test_running rules/test_sources |
 | 5 Retry-After | politeness/test_politeness rules/test_dues |
-| 6 a clean request | rules/test_requests |
-| 7 an honest name | cli/test_worker rules/test_requests |
-| 8 compression | rules/test_requests |
+| 6 a clean request | fetching/test_client rules/test_requests |
+| 7 an honest name | cli/test_worker fetching/test_client rules/test_requests |
+| 8 compression | fetching/test_client rules/test_requests |
 | 9 skipHours, skipDays | parsing/test_hints politeness/test_politeness rules/test_dues |
 | 10 gone | politeness/test_politeness rules/test_dues store/test_attempts |
 | 11 moved | politeness/test_politeness rules/test_requests store/test_attempts |

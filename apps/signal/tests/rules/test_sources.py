@@ -67,6 +67,18 @@ def test_a_source_that_is_no_longer_named_is_orphaned(world: World) -> None:
     assert len(world.seen("eve")) == 2
 
 
+def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: World) -> None:
+    """Acceptance 1 and 4: a restart never re-polls, and leaves the validators."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    before = world.row("ada"), world.due("ada")
+    restarted(world, toml(world))
+    assert (world.row("ada"), world.due("ada")) == before
+    world.until_due("ada")
+    assert world.lines[-1].status == 304
+
+
 def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: World) -> None:
     """Rule configuration, acceptance 1: its validators were another's; the entries stay."""
     world.server.put("/ada", answer(b"", 404))
