@@ -114,26 +114,42 @@ def test_what_the_file_says_is_what_is_done(folder):
         assert all(b" (+https://me.example/)" in (request.header("user-agent") or b"") for request in server.seen())
 
 
+class Slow:
+    """A path that takes its time: how many asked it at once at most."""
+
+    def __init__(self):
+        self.now = self.most = 0
+
+    async def __call__(self, exchange):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.3)
+        self.now -= 1
+        await exchange.send(message(200, feed(1)))
+
+
 @pytest.mark.parametrize(("more", "at_once"), [((), 2), (("--jobs", "3"), 3)], ids=["file", "option"])
 def test_so_many_are_asked_at_once(folder, more, at_once):
     """Rule configuration: jobs, which --jobs overrules."""
-    most = under_way = 0
-
-    async def slow(exchange):
-        nonlocal most, under_way
-        under_way += 1
-        most = max(most, under_way)
-        await asyncio.sleep(0.3)
-        under_way -= 1
-        await exchange.send(message(200, feed(1)))
-
+    slow = Slow()
     with Server() as server:
         server.put("/slow", slow)
         sources = (source(f"s{number}", server.url("/slow", f"127.0.0.{number}")) for number in range(1, 7))
         folder.settings("jobs = 2\n" + OFF + "".join(sources))
         make_due(folder)
         assert "6 asked, 0 failed" in folder.run("worker", "--once", *HERE, *more)
-    assert most == at_once
+    assert slow.most == at_once
+
+
+def test_one_host_is_asked_one_at_a_time(folder):
+    """Acceptance 12: one request at a time per host, though it takes longer than the spacing."""
+    slow = Slow()
+    with Server() as server:
+        server.put("/slow", slow)
+        folder.settings(OFF + "".join(source(f"s{number}", server.url(f"/slow?{number}")) for number in range(3)))
+        make_due(folder)
+        assert "3 asked, 0 failed" in folder.run("worker", "--once", *HERE)
+    assert slow.most == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
