@@ -85,11 +85,12 @@ class Declared(NamedTuple):
 
 
 BUILTIN = (
-    Declared("fixture-rss", "fixture:rss.xml", "fixture", "builtin"),
     Declared("fixture-atom", "fixture:atom.xml", "fixture", "builtin"),
     Declared("fixture-json", "fixture:feed.json", "fixture", "builtin"),
+    Declared("fixture-rss", "fixture:rss.xml", "fixture", "builtin"),
     Declared("github-blog", "https://github.blog/feed/", "http", "builtin"),
 )
+"""By name: of sources that are due in one moment nextdue takes the one first that was added first."""
 
 
 class Named(msgspec.Struct, frozen=True):

@@ -133,6 +133,8 @@ def test_a_source_no_longer_named_is_orphaned_and_the_others_go_on(folder):
     folder.settings("[builtin]\nfixture-rss = false\n")
     assert "2 asked" in folder.run("worker", "--once")
     assert folder.listed()["fixture-rss"]["state"] == "orphaned"
+    (shown,) = (line for line in folder.run("list").splitlines() if line.startswith("fixture-rss"))
+    assert "orphaned: no longer named in signal.toml" in shown
     assert "orphaned: no longer named in signal.toml" in folder.run("why", "fixture-rss")
     assert "isn't asked anyway: orphaned" in folder.run("pause", "fixture-rss")
     assert "name it there again" in folder.run("resume", "fixture-rss", code=1)

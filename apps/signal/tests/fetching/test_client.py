@@ -20,7 +20,7 @@ Fails = Callable[..., Failed]
 
 
 def test_the_whole_request_is_known(server: Server, fetch: Fetch) -> None:
-    """No cookie, no Referer, nothing that nobody asked for."""
+    """Acceptance 6, 7 and 8: no cookie, no Referer, nothing that nobody asked for."""
     fetch(server.url("/feed/1?b=%7E&a=%2F", "127.0.0.9"), etag='"1"', last_modified=DAY)
     assert server.requests[0].head.decode("latin-1").split("\r\n") == [
         "GET /feed/1?b=%7E&a=%2F HTTP/1.1",
@@ -51,7 +51,7 @@ def test_the_first_request_is_unconditional(server: Server, fetch: Fetch) -> Non
 
 
 def test_no_cookies_ever(server: Server, fetch: Fetch) -> None:
-    """Neither to the next request of the same client nor along a redirect."""
+    """Acceptance 6: neither to the next request of the same client nor along a redirect."""
     server.put("/a", answer(b"", 302, location="/cookie", set_cookie="c=3; Path=/"))
 
     async def twice() -> None:

@@ -42,4 +42,5 @@ ERRORS: list[tuple[BaseException, Reason]] = [
 
 @pytest.mark.parametrize(("error", "reason"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS])
 def test_reason_of(error: BaseException, reason: Reason) -> None:
+    """Rule last_error: a code of the fixed dictionary, mapped at one place."""
     assert reason_of(error) == reason

@@ -125,6 +125,12 @@ def test_what_is_rebuilt_is_as_safe(markup: str) -> None:
     assert not re.search(r'<script|<[^>]*onerror=|href="javascript', found)
 
 
+def test_a_url_that_is_rebuilt_stays_within_its_quotes() -> None:
+    """Safety: there is one way only to read what is rebuilt."""
+    written = '<a href="x&quot; y=&lt;&amp;">z</a>'
+    assert cleaning._rebuilt(written) == written
+
+
 def test_what_is_endless_is_cut_off() -> None:
     assert len(clean("x" * 3_000_000, BASE)) == cleaning.LONGEST
     assert clean("&amp;" * 200_000, BASE).count("&amp;") <= cleaning.MOST_REFERENCES

@@ -1,5 +1,6 @@
 """The rules of a polite poller, as pure functions."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -76,6 +77,17 @@ def test_skipped_hours_and_days_are_in_gmt_and_only_move_forwards(instant: int, 
 )
 def test_skips_of_a_tuesday_at_midnight(skip: Hints, expected: int) -> None:
     assert unskipped(NOW + 5, skip) == expected
+
+
+def test_skips_are_in_gmt_wherever_this_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acceptance 9: skipHours and skipDays in GMT."""
+    try:
+        with monkeypatch.context() as patched:
+            patched.setenv("TZ", "Asia/Kathmandu")  # 5:45 ahead
+            time.tzset()
+            assert unskipped(NOW + 5, Hints(skip_hours=(0, 1), skip_days=(2,))) == NOW + 2 * HOUR
+    finally:
+        time.tzset()
 
 
 @pytest.mark.parametrize(
@@ -157,6 +169,7 @@ def test_the_turn_after_a_success_is_the_due_that_was_set(asked: Source, interva
 @given(
     instants,
     st.integers(1, 12),
+    st.integers(1, 12),
     st.sampled_from(["timeout", "store", "internal", "http_gone", "http_throttled"]),
     st.none() | st.integers(0, 10**7),
     st.integers(0, 30),
@@ -164,17 +177,28 @@ def test_the_turn_after_a_success_is_the_due_that_was_set(asked: Source, interva
     st.integers(0, 4 * DAY),
 )
 def test_the_turn_after_a_failure_is_at_most_a_jitter_before_the_due_that_was_set(
-    ended: int, count: int, reason: str, retry_after: int | None, jitter: int, gone_times: int, gone_for: int
+    ended: int,
+    failures: int,
+    faults: int,
+    reason: str,
+    retry_after: int | None,
+    jitter: int,
+    gone_times: int,
+    gone_for: int,
 ) -> None:
-    """What was made due by the formula is never taken for early, nor a due of ten minutes before for its turn."""
+    """What was made due by the formula is never taken for early, nor a due of ten minutes before for its turn.
+
+    Rule our own fault: by a counter of their own.
+    """
     gone_first = ended - gone_for if gone_times else None
     gone = reason == "http_gone" and is_gone(gone_times, gone_first, ended)
+    count = faults if reason in ("store", "internal") else failures
     then = after_failure(ended, failures=count, retry_after_s=retry_after, gone=gone, jitter_s=jitter)
     row = source(
         last_attempt=ended,
         last_error=reason,
-        failures=count,
-        faults=count,
+        failures=failures,
+        faults=faults,
         not_before=then.not_before_ms,
         gone_first=gone_first,
         gone_times=gone_times,

@@ -49,7 +49,11 @@ def test_a_304_of_nothing(world: World) -> None:
 
 
 def test_failures_wait_longer_and_longer(world: World) -> None:
-    """Rule failure: min(failures + 1, 12), min(3600, 60·2^min(failures-1, 6)) s and 0 to 30 s; it never gives up."""
+    """Rule failure: min(failures + 1, 12), min(3600, 60·2^min(failures-1, 6)) s and 0 to 30 s; it never gives up.
+
+    From the end of the attempt, be that more than a jitter after its beginning.
+    """
+    world.takes_ms = 40_000
     world.put("ada", answer(b"", 500), first=True)
     for count, delay_s in enumerate([60, 120, 240, 480, 960, 1920, *[3600] * 9], 1):
         row = world.row("ada")
@@ -206,6 +210,26 @@ def test_a_fault_of_our_own(world: World, monkeypatch: pytest.MonkeyPatch, error
     row = world.row("ada")
     assert (row.failures, row.faults, row.last_error, row.etag) == (0, 0, None, '"1"')
     assert world.query("SELECT count(*) AS n FROM entry")[0]["n"] == 2
+
+
+def test_what_could_not_be_written_down_is_asked_again_and_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule failure: it never gives up. Rule our own fault: where not even the fault can be written, nothing is."""
+    from signal_feeds import collecting
+
+    def full(*args: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    world.put("ada", SAME)
+    before = world.row("ada")
+    with monkeypatch.context() as patched:
+        for name in ("save_success", "save_failure"):
+            patched.setattr(collecting, name, full)
+        world.sandbox.advance("1d")
+    times = len(world.seen("ada"))
+    assert 24 <= times <= 36  # after 1, 2, 4 .. 60 minutes
+    assert (world.row("ada"), len(world.attempts("ada"))) == (before, 1)
+    world.sandbox.advance("1h 1m")
+    assert (world.row("ada").last_error, world.lines[-1].status) == (None, 304)
 
 
 SECRET = "hunter2"

@@ -16,6 +16,7 @@ from apps.signal.tests.server import Server
 from signal_feeds.app import Signal
 
 SIGNAL, NEXTDUE = (str(Path(sys.executable).with_name(name)) for name in ("signal", "nextdue"))
+SETTINGS = 'allow_net = ["127.0.0.0/8"]\n' + QUIET
 HOLDER = "pid 12345 on somewhere, since 2026-12-01T00:00:00Z: signal worker"
 
 
@@ -34,11 +35,18 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
+def succeeds(folder: Path, *command: str) -> str:
+    """What it prints."""
+    done = run(folder, *command)
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout
+
+
 @pytest.fixture
 def folder(tmp_path: Path, server: Server) -> Path:
     """With a source of the server that is due."""
     server.put("/feed", answer(feed(1)))
-    (tmp_path / "signal.toml").write_text('allow_net = ["127.0.0.0/8"]\n' + QUIET)
+    (tmp_path / "signal.toml").write_text(SETTINGS)
     signal = Signal(tmp_path)
     signal.install()
     signal.add(server.url("/feed"), "ada")
@@ -69,12 +77,13 @@ def test_the_lock_is_taken_before_there_is_a_database(tmp_path: Path, command: t
 
 
 def test_no_command_dials(folder: Path, server: Server) -> None:
-    """Rule one owner: only its holder dials, and not for whoever makes a source due."""
+    """Rule one owner: only its holder dials, and not for whoever makes a source due. Rule --network off: nor it."""
     (folder / "in.opml").write_text(f'<opml><body><outline xmlUrl="{server.url("/other")}"/></body></opml>')
     commands = [
         (SIGNAL, "add", server.url("/third"), "--name", "eve"),
         (SIGNAL, "import", "in.opml"),
         (SIGNAL, "refresh", "ada", "--by", "me"),
+        (SIGNAL, "init"),
         (SIGNAL, "list"),
         (SIGNAL, "why", "ada"),
         (SIGNAL, "queue"),
@@ -88,8 +97,13 @@ def test_no_command_dials(folder: Path, server: Server) -> None:
         (NEXTDUE, "worker", "signal_feeds:nd", "--once"),
     ]
     for command in commands:
-        done = run(folder, *command)
-        assert done.returncode == 0, (command, done.stderr)
+        succeeds(folder, *command)
+    (folder / "signal.toml").write_text(SETTINGS.replace("fixture-rss = false", "fixture-rss = true"))
+    succeeds(folder, SIGNAL, "worker", "--once")
+    fingerprint = succeeds(folder, SIGNAL, "queue").split("--fingerprint ")[1].split()[0]
+    succeeds(folder, SIGNAL, "show", "1", "--diff")
+    succeeds(folder, SIGNAL, "approve", "1", "--fingerprint", fingerprint)
+    succeeds(folder, SIGNAL, "reject", "2")
     with held(folder):
         for command in (
             (SIGNAL, "worker", "--once", "--network"),

@@ -13,13 +13,13 @@ FIXTURES = ["fixture-atom", "fixture-json", "fixture-rss"]
 
 
 def test_fixtures_come_with_it(world: World) -> None:
-    """Rule fixtures: one RSS, one Atom, one JSON feed; github-blog is there as an HTTP source."""
+    """Rules fixtures and order: one RSS, one Atom, one JSON feed; github-blog is there as an HTTP source."""
     world.write("[builtin]\ngithub-blog = true\n")
     world.begin()
     assert [source.id for source in world.signal.store.sources()] == [*FIXTURES, "github-blog"]
     world.signal.nd.pause(queue="http")
     world.sandbox.drain()
-    assert sorted(line.source for line in world.lines) == FIXTURES
+    assert [line.source for line in world.lines] == FIXTURES  # all due in one moment: rule order, then source id
     for line in world.lines:
         assert (line.status, line.reason) == (0, None)
         assert line.fresh > 0
@@ -66,6 +66,18 @@ def test_a_source_that_is_no_longer_named_is_orphaned(world: World) -> None:
     assert not world.row("eve").orphaned
     world.sandbox.drain()
     assert len(world.seen("eve")) == 2
+
+
+def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: World) -> None:
+    """Acceptance 1 and 4: a restart never re-polls, and leaves the validators."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    before = world.row("ada"), world.due("ada")
+    restarted(world, toml(world))
+    assert (world.row("ada"), world.due("ada")) == before
+    world.until_due("ada")
+    assert world.lines[-1].status == 304
 
 
 def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: World) -> None:

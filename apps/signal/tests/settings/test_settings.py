@@ -35,7 +35,7 @@ def source(id, url="https://example.org/feed"):
 def test_without_a_file_all_is_default(tmp_path):
     assert read_settings(tmp_path) == Settings()
     assert [found.id for found in Settings().declared()] == [
-        "fixture-rss", "fixture-atom", "fixture-json", "github-blog",
+        "fixture-atom", "fixture-json", "fixture-rss", "github-blog",
     ]  # fmt: skip
 
 

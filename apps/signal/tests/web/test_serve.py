@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from apps.signal.tests.rules.conftest import QUIET
+from apps.signal.tests.server import Server
+
 RUN = [sys.executable, "-c", "import sys; from signal_feeds.cli.main import main; sys.exit(main())"]
 
 
@@ -58,6 +61,16 @@ def test_it_serves_a_folder_that_comes_later_and_makes_nothing(tmp_path: Path) -
         assert status(port, "/entry/1") == 200
     assert process.returncode == 0
     assert process.stderr is not None
+
+
+def test_serving_pages_asks_nobody(tmp_path: Path, server: Server) -> None:
+    """Rule one owner: serve works beside a worker, and can't collect."""
+    (tmp_path / "signal.toml").write_text('allow_net = ["127.0.0.0/8"]\n' + QUIET)
+    assert run(tmp_path, "add", server.url("/feed/1"), "--name", "ada").returncode == 0
+    with serving(tmp_path) as (_, _, port):
+        pages = ("/", "/sources", "/source/1", "/queue", "/search?q=a", "/feed.atom", "/feed.json", "/opml", "/healthz")
+        assert [status(port, page) for page in pages] == [200] * len(pages)
+    assert server.connections.total() == 0
 
 
 def test_who_can_read_it_from_elsewhere_is_warned_of(tmp_path: Path) -> None:
