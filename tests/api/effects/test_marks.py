@@ -205,6 +205,23 @@ def test_it_is_the_same_after_a_cancellation_that_was_taken_back(box, keyed):
     assert len(keyed.keys) == 2
 
 
+@pytest.mark.parametrize("mode", ["replace", "earliest", "extend"])
+def test_it_is_another_one_for_other_arguments(box, nd, mode):
+    """As the steps of the first are forgotten, and made for the second."""
+    keys = {}
+
+    @nd.task(retry=Retry(base=60, jitter=0, limit=3))
+    def task(ctx: Context, order: int) -> None:
+        keys[order] = ctx.idempotency_key("charge")
+        raise OSError
+
+    task.using(key="k").enqueue(1)
+    box.drain()
+    task.using(key="k", on_conflict=mode).enqueue(2)
+    box.advance("2m")
+    assert len(set(keys.values())) == len(keys) == 2
+
+
 # what check() finds
 
 
