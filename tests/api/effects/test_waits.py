@@ -8,6 +8,7 @@ import pytest
 
 from nextdue import (
     BadDefinition,
+    BadTransaction,
     Context,
     LeaseLost,
     Retry,
@@ -349,3 +350,21 @@ def test_a_wait_inside_of_a_step_is_refused(box, nd, seen, rows, how, asynchrono
     nd.send("go")
     box.drain()
     assert (handle.state, seen) == ("done", ["mail"])
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_would_wait_for_its_own_transaction_is_refused_at_once(box, nd, seen, moved):
+    @nd.task
+    def task(ctx: Context) -> None:
+        if moved:
+            ctx.cursor = 5
+        with nd.transaction():
+            assert ctx.cursor == (5 if moved else None)
+            for verb in (lambda: ctx.wait_for("go"), lambda: ctx.sleep("a", 5), lambda: ctx.extend("5m")):
+                with pytest.raises(BadTransaction, match=r"inside of .*transaction"):
+                    verb()
+        seen.append("refused")
+
+    task.enqueue()
+    assert box.drain() == {"done": 1}
+    assert seen == ["refused"]
