@@ -142,9 +142,10 @@ class Desk:
     # what running tasks ask
 
     def extend(self, claim: Claim, ms: int) -> None:
-        """Move the end of the claim's lease to at least `ms` from now. Raises LeaseLost or StoreError."""
+        """Move the end of the claim's lease to at least `ms` from now. Raises as mark() does, and LeaseLost."""
         if not claim.id:
             return  # called by hand, without a worker
+        self._refuse_inside(claim, "extend()")
         with self.connections.use() as store:
             params = {"id": claim.id, "token": claim.token, "ms": ms, "now": _now(store)}
             if store.database.write("tx_extend", params, durable=False).rowcount == 0:
@@ -157,13 +158,17 @@ class Desk:
 
     def mark(self, claim: Claim, label: str) -> Mark | None:
         """What is marked under this label. Raises StoreError; BadTransaction where a mark would wait for itself."""
-        if self.connections.open_here():
-            raise BadTransaction(
-                f"{claim.name} #{claim.id}: step {label!r} inside of a transaction of this thread would wait for its "
-                "end; make it before the block or after it"
-            )
+        if not label.startswith("@"):
+            self._refuse_inside(claim, f"step {label!r}")
         with self.connections.use() as store:
             return marks.read(store, claim, label)
+
+    def _refuse_inside(self, claim: Claim, what: str) -> None:
+        if self.connections.open_here():
+            raise BadTransaction(
+                f"{claim.name} #{claim.id}: {what} inside of a transaction of this thread would wait for its end; make "
+                "it before the block or after it"
+            )
 
     def begin(self, claim: Claim, label: str, how: str) -> None:
         """An effect is about to go out. Raises LeaseLost or StoreError."""
@@ -171,7 +176,8 @@ class Desk:
             marks.begin(store, claim, label, how)
 
     def end(self, claim: Claim, label: str, result: str | None, problem: str | None) -> None:
-        """It is out. Raises LeaseLost or StoreError."""
+        """It is out. Raises LeaseLost or StoreError, and BadTransaction as mark() does."""
+        self._refuse_inside(claim, "a wait" if label.startswith("@") else f"step {label!r}")
         with self.connections.use() as store:
             marks.end(store, claim, label, result, problem)
 

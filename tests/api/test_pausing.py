@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nextdue import BadDefinition, UnknownTask
+from nextdue import BadDefinition, Context, Cron, UnknownTask
 from nextdue.sqlite import pauses
 
 
@@ -123,6 +123,27 @@ def test_a_task_that_a_limit_set_aside_can_be_paused_too(nd, world):
     assert handle.state == "held"
     handle.resume()
     assert (handle.state, handle.view().due) == ("waiting", due)
+
+
+def test_an_occurrence_that_its_limit_set_aside_is_not_started_in_a_pause(nd, world, seen):
+    rests = []
+
+    @nd.task(limit=1)
+    def work(ctx: Context, key: str) -> None:
+        if not seen:
+            rests.extend(world.sql("SELECT rest FROM nextdue_task WHERE token IS NULL"))
+            nd.schedules.pause(work, "second")
+        seen.append((key, ctx.scheduled_for.hour))
+
+    for key in ("first", "second"):
+        nd.schedules.put(work, Cron("0 * * * *"), key=key, args=(key,))
+    world.advance("61m")
+    assert rests == [("blocked",)]
+    ((key, hour),) = seen
+    assert key == "first"
+    nd.schedules.resume(work, "second")
+    world.advance("1h")
+    assert sorted(seen[1:]) == [("first", hour + 1), ("second", hour + 1)]
 
 
 def test_a_retry_keeps_its_count(nd, world):

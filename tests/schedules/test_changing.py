@@ -421,21 +421,3 @@ def test_a_sleep_of_an_occurrence_that_ends_in_a_pause_goes_on_after_it(app, box
     box.advance("3h")
     assert seen[0] == (1, pytest.approx(70 / 60 + 5))
     assert [slot for slot, _ in seen] == [1, 6, 7, 8]
-
-
-def test_one_that_its_limit_holds_up_is_not_started_in_a_pause(app, box, seen):
-    nd = app()
-
-    @nd.task(limit=1)
-    def work(ctx: Context, key: str) -> None:
-        if not seen:
-            nd.schedules.pause(work, "second")
-        seen.append((key, (ctx.scheduled_for - NOON) / H))
-
-    for key in ("first", "second"):
-        nd.schedules.put(work, Cron("0 * * * *"), key=key, args=(key,))
-    box.advance("61m")
-    assert seen == [("first", 1)]
-    nd.schedules.resume(work, "second")
-    box.advance("1h")
-    assert sorted(seen[1:]) == [("first", 2), ("second", 2)]

@@ -5,7 +5,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
+from msgspec import structs
+
 from nextdue.desk import Desk
+from nextdue.executors import steps
 from nextdue.executors.steps import Step
 from nextdue.sqlite import database, marks, tx
 from nextdue.sqlite.store import SqliteStore
@@ -21,7 +24,9 @@ CALM = replace(
 )
 DEATHS = replace(CALM, crash=0.12)
 FINISHES = replace(CALM, crash=0.1, puts=30, restarts_ms=(1, 50))
+DOUBTS = replace(DEATHS, crash=0.3, puts=90, storm_ms=600_000)
 PAUSES = replace(CALM, pause=0.05, puts=90, storm_ms=600_000, long_every=2)
+MANY = replace(CALM, keys=1, puts=150)
 ONE_KEY = replace(CALM, keys=1, puts=60)
 """The weather in which a mutant shows that needs much of one thing."""
 
@@ -146,6 +151,41 @@ def a_result_is_not_saved(patch):
     return step(patch, "mark_end", "result = excluded.result", "result = NULL")
 
 
+@mutant(DOUBTS)
+def decided_in_two_transactions(patch):
+    """So that a task whose only doubt is settled may be held for ever."""
+
+    def resolve(store, task, label, *, happened, result=None):
+        store.database.bring(marks.PAGE)
+        params = {**store.clock(), "id": task, "label": label, "result": result}
+        store.database.write("resolve_happened" if happened else "resolve_not_happened", params)
+        return store.database.write("resolve_release", params).rowcount == 1
+
+    patch.setattr(marks, "resolve", resolve)
+    return untouched
+
+
+@mutant(DEATHS)
+def an_idempotency_key_of_one_attempt(patch):
+    key = steps.idempotency_key
+    patch.setattr(steps, "idempotency_key", lambda store, claim, *rest: key(f"{store} {claim.token}", claim, *rest))
+    return untouched
+
+
+@mutant(ONE_KEY)
+def an_idempotency_key_of_any_arguments(patch):
+    key = steps.idempotency_key
+    patch.setattr(
+        steps, "idempotency_key", lambda store, claim, *rest: key(store, structs.replace(claim, args=""), *rest)
+    )
+    return untouched
+
+
+@mutant(PAUSES)
+def extended_without_the_token(patch):
+    return wire(patch, tx, "tx_extend", "id = :id AND token = :token", "id = :id")
+
+
 # marks and their occurrence
 
 
@@ -215,7 +255,7 @@ def an_event_wakes_no_worker(patch):
     return untouched
 
 
-@mutant(CALM)
+@mutant(MANY)
 def a_wait_has_looked_before_its_transaction(patch):
     return wire(patch, marks, "mark_wait", "ON e.name = :event", "ON e.name = :event AND e.sent < :now - 5000")
 
@@ -274,6 +314,6 @@ def a_failed_parent_counts_as_done(patch):
     return swapped(TICK, "AND +s.outcome = 'done'", "AND +s.outcome <> 'dead'")
 
 
-@mutant(ONE_KEY)
+@mutant(MANY)
 def who_was_started_anyway_waits_on(patch):
     return trigger("nextdue_task_anyway")

@@ -247,5 +247,5 @@ def checked_label(label: Any) -> str:
 
 def idempotency_key(store: str, claim: Claim, created_ms: int, label: str) -> str:
     """32 hexadecimal digits that are the same in every attempt at this effect, and for no other one."""
-    parts = msgspec.json.encode((store, claim.id, created_ms, claim.scheduled_for, label))
+    parts = msgspec.json.encode((store, claim.id, created_ms, claim.scheduled_for, claim.args, label))
     return hashlib.sha256(parts).hexdigest()[:32]

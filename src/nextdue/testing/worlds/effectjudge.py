@@ -9,6 +9,7 @@ from nextdue.records import Claim, Put
 from nextdue.testing import FakeClock
 from nextdue.testing.worlds.account import Change, words
 from nextdue.testing.worlds.executor import Job, number_of
+from nextdue.testing.worlds.groups import NAMES
 from nextdue.testing.worlds.judge import Actor, Broken, Judge
 from nextdue.testing.worlds.plays import Life, Outside, Play
 
@@ -60,7 +61,9 @@ class EffectJudge(Judge):
         """The lives that ended together with a row of their own."""
         self.freed: set[int] = set()
         """Tasks that a person started although one of their parents is over."""
-        self.seen = dict.fromkeys(("doubts", "woken", "held", "cancelled", "rests", "lives", "retried", "timeouts"), 0)
+        self.seen = dict.fromkeys(
+            ("doubts", "woken", "held", "cancelled", "rests", "lives", "retried", "timeouts", "extended"), 0
+        )
         """What these worlds saw, and how often."""
         self._read = 0
         self._breach: str | None = None
@@ -252,6 +255,11 @@ class EffectJudge(Judge):
                 self.seen["doubts"] += 1
                 return True
             return False
+        if verb == "extend":
+            assert (c.id, old.token) == self.finishing, "extended by somebody whose claim is lost"
+            assert new == old._replace(due=self.clock.now() + NAMES[c.name]), "extended, and more than that was changed"
+            self.seen["extended"] += 1
+            return True
         if c.begins or c.ends or old.token is not None or new.token is not None:
             return False
         if verb in ("retry", "resolve"):

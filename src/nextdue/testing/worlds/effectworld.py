@@ -1,6 +1,7 @@
 """Worlds with effects: steps, waits, and tasks that come after others; people send events, retry and decide."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,11 +14,11 @@ from nextdue.sqlite.store import SqliteStore
 from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.crew import Role
 from nextdue.testing.worlds.effectjudge import EffectJudge
-from nextdue.testing.worlds.faults import Deaths, Gate, Spring
+from nextdue.testing.worlds.faults import Deaths, Foreign, Gate
 from nextdue.testing.worlds.judge import MODES, Broken
 from nextdue.testing.worlds.plays import EVENTS, Outside, Play, written
 from nextdue.testing.worlds.stage import EffectCrew
-from nextdue.testing.worlds.world import QUEUES, WHERES, Weather, World
+from nextdue.testing.worlds.world import QUEUES, Weather, World
 
 NAMES = ("mail", "export", "feed")
 KEPT_MS = 3_650 * 86_400_000
@@ -51,7 +52,8 @@ class EffectWorld(World):
     def __init__(self, seed: int, folder: Any, mutate: Any = lambda store: None, **more: Any) -> None:
         more["weather"] = more.get("weather") or weather(Random(seed * 5 + 2))
         super().__init__(seed, folder, mutate, **more)
-        self.deaths = Deaths()
+        self.deaths = Deaths(Random(seed * 7 + 3), self.weather.crash * 2)
+        self._foreign = Foreign.to(self.path, self.deaths)
         self.outside: Outside = self.judge.outside
         self.judge.jobs = self.jobs
         for c in self.crew:
@@ -81,18 +83,12 @@ class EffectWorld(World):
         self.gate: Gate | None = None
         self.desk = Desk(self.path, self._desk_store)
         vars(self.desk.connections).update(ring=self._ring)
+        vars(self.desk).update(_warned=True)  # of what Foreign does
 
     def _desk_store(self) -> SqliteStore:
         store = self._store()
-        self.gate = Gate(store, self.deaths)
+        self.gate = Gate.of(store, self.deaths)
         return store
-
-    def spring(self) -> Spring | None:
-        """Where who does something now dies, if he does."""
-        if not self.chance(self.weather.crash * 2):
-            return None
-        nth = self.random.randrange(self.random.choice((2, 4, 16)))
-        return self.random.choice(WHERES), nth, self.random.choice((1, 5, 20, 200))
 
     def _on_put(self) -> None:
         verb = self.random.choice(
@@ -100,35 +96,65 @@ class EffectWorld(World):
             + (self._send,) * 4
             + (self._put_same,) * (12 if self.weather.keys == 1 else 4)
             + (self._retry, self._decide) * 2
-            + (self._cancel_waiting,)
+            + (self._cancel_any,)
             + (super()._on_put,) * 3
         )
         if verb == super()._on_put or not self._locked_for():
             verb()
 
     def _within(self, verb: str, do: Callable[[Any], Any]) -> Any:
-        """In a transaction of a program, each of whose statements may be its last. Answers None if one was."""
-        spring = self.spring()
-        if spring and self.gate is not None:
-            self.gate.arm(*spring)
+        """In a transaction of a program, as _by."""
+
+        def in_transaction() -> Any:
+            with self.foreign() if foreign else self.desk.transaction() as tx:
+                return do(tx)
+
+        foreign = self.random.random() < 0.3
+        answer = self._by(verb, in_transaction)
+        if foreign:
+            self._ring()  # nobody does, but the commit is seen
+        return answer
+
+    @contextmanager
+    def foreign(self) -> Iterator[Foreign]:
+        """A transaction on a connection of a program's own."""
+        if self._foreign.gate.sprung:
+            self._foreign.close()
+            self._foreign = Foreign.to(self.path, self.deaths)
         try:
-            with self.desk.transaction() as tx:
-                answer = do(tx)
+            self._foreign.execute("BEGIN")
+            yield self._foreign
+            self._foreign.execute("COMMIT")
+        finally:
+            self._foreign.rollback()
+
+    def _by_hand(self, verb: str, do: Callable[[SqliteStore], Any]) -> Any:
+        """What a person does by a program, as _by."""
+
+        def at_once() -> Any:
+            with self.desk.connections.use() as store:
+                return do(store)
+
+        answer = self._by(verb, at_once)
+        self._ring()
+        return answer
+
+    def _by(self, verb: str, do: Callable[[], Any]) -> Any:
+        """By a program each of whose statements may be its last. Answers None if one was."""
+        try:
+            return do()
         except BadArguments:
             return None  # it would wait for itself
         except Killed:
             self.met["crashes"] += 1
-            assert self.gate is not None
-            self.gate.close()
+            if self.gate is not None:
+                self.gate.close()
             self._open_desk()
             self._ring()  # the commit, if there was one, is seen
             return None
         finally:
-            if self.gate is not None:
-                self.gate.disarm()
-            if verb == "put":
+            if verb != "send":  # of which the judge hears first that it was
                 self.judge.observe(verb)
-        return answer
 
     def _put_after(self) -> None:
         """One or some, after one or some of the latest."""
@@ -201,16 +227,15 @@ class EffectWorld(World):
             self._retry_one(self.random.choice(known))
 
     def _retry_one(self, id: int) -> None:
-        care.apply(self.callers, "retry", [id])
-        self.judge.observe("retry")
-        self._ring()
+        self._by_hand("retry", lambda store: care.apply(store, "retry", [id]))
 
-    def _cancel_waiting(self) -> None:
-        """A person cancels what waits for others."""
-        if known := self._ids("rest = 'waits'"):
-            self.callers.cancel(self.random.choice(known))
-            self.judge.observe("cancel")
-            self._ring()
+    def _cancel_any(self) -> None:
+        """A person cancels what waits for others, or what has a key."""
+        if known := self._ids("rest = 'waits' OR (key IS NOT NULL AND rest IS NULL)"):
+            self._cancel_one(self.random.choice(known))
+
+    def _cancel_one(self, id: int) -> None:
+        self._by_hand("cancel", lambda store: store.cancel(id))
 
     def _ids(self, where: str) -> list[int]:
         query = f"SELECT id FROM nextdue_task WHERE {where} ORDER BY id"
@@ -227,9 +252,10 @@ class EffectWorld(World):
             for doubt in doubts:
                 made = self.outside.effects[(id, self.judge.lives[id]), doubt.label]
                 result = str(made[-1]) if made else None
-                marks.resolve(self.callers, id, doubt.label, happened=bool(made), result=result)
-                self.judge.observe("resolve")
-            self._ring()
+                self._resolve(id, doubt.label, happened=bool(made), result=result)
+
+    def _resolve(self, id: int, label: str, **what: Any) -> None:
+        self._by_hand("resolve", lambda store: marks.resolve(store, id, label, **what))
 
     # the end
 
@@ -247,9 +273,7 @@ class EffectWorld(World):
                 if self.random.random() < 0.5:
                     self._retry_one(id)
                 else:
-                    self.callers.cancel(id)
-                    self.judge.observe("cancel")
-                    self._ring()
+                    self._cancel_one(id)
         self.at(HELP_MS, "help")
 
     def _over(self, what: str) -> bool:
@@ -267,5 +291,6 @@ class EffectWorld(World):
 
     def close(self) -> None:
         super().close()
+        self._foreign.close()
         if self.gate is not None:
             self.gate.close()

@@ -1,6 +1,10 @@
 """Dying at a statement: before it, in the middle of it, or after its commit and before its answer is known."""
 
 import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 from nextdue.errors import StoreError
@@ -8,6 +12,7 @@ from nextdue.sqlite.store import SqliteStore
 from nextdue.testing.crashes import Killed
 
 Where = Literal["before", "inside", "after"]
+WHERES: tuple[Where, ...] = ("before", "inside", "inside", "after")
 Spring = tuple[Where, int, int]
 """What arm() takes."""
 
@@ -62,66 +67,105 @@ class Trap:
 
 
 class Deaths:
-    """Which statements passed some gates, and at which of them somebody died."""
+    """At which of the statements that pass some gates somebody dies.
 
-    def __init__(self) -> None:
-        self.passed: set[str] = set()
+    It is drawn for each statement by itself, so that a rare one kills as often as a common one: none more than twice,
+    or a world might never come to rest.
+    """
+
+    def __init__(self, random: Random, likelihood: float) -> None:
+        self._random, self._likelihood = random, likelihood
+        self._planned: dict[str, set[int]] = {}
+        self.passed: Counter[str] = Counter()
+        """How often each statement was run."""
         self.met: set[tuple[str, Where]] = set()
+
+    def meet(self, sql: str) -> Where | None:
+        """Where in this statement, which is to be run next, its program dies, if it does."""
+        draw = self._random
+        if sql not in self._planned:
+            most = draw.choice((1, 1, 4, 30))
+            self._planned[sql] = {1 + draw.randrange(most) for _ in range(2) if draw.random() < self._likelihood}
+        self.passed[sql] += 1
+        if self.passed[sql] not in self._planned[sql]:
+            return None
+        where = draw.choice(WHERES)
+        self.met.add((sql, where))
+        return where
+
+    def steps(self) -> int:
+        """After how many instructions of SQLite's machine a statement is torn in its middle."""
+        return self._random.choice((1, 5, 20, 200))
 
 
 class Gate:
     """A connection each of whose statements may be the last, those inside of a transaction and its end too."""
 
-    def __init__(self, store: SqliteStore, deaths: Deaths) -> None:
-        self._deaths = deaths
+    def __init__(self, connection: sqlite3.Connection, deaths: Deaths) -> None:
+        self._connection, self._deaths = connection, deaths
+        self.sprung = False
+        """Whether it has killed: what is dead writes nothing."""
+
+    @classmethod
+    def of(cls, store: SqliteStore, deaths: Deaths) -> "Gate":
+        """One between a store and its connection."""
         database: Any = store.database
-        self._connection: sqlite3.Connection = database.connection
-        self._connection.execute("PRAGMA synchronous = OFF")
-        self._where: Where = "before"
-        self._countdown: int | None = None
-        self._steps = 1
-        database.connection = self
+        database.connection.execute("PRAGMA synchronous = OFF")
+        database.connection = gate = cls(database.connection, deaths)
+        return gate
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def arm(self, where: Where, nth: int, steps: int) -> None:
-        """As Trap.arm()."""
-        self._where, self._countdown, self._steps = where, nth, steps
-
-    def disarm(self) -> None:
-        """No death is near, unless it has happened: what is dead writes nothing."""
-        if not self.sprung:
-            self._countdown = None
-
-    @property
-    def sprung(self) -> bool:
-        """Whether it has killed."""
-        return self._countdown is not None and self._countdown < 0
-
     def execute(self, sql: str, params: Any = ()) -> sqlite3.Cursor:
         """Run one statement. Raises Killed."""
-        if sql.startswith("PRAGMA synchronous"):
+        if sql.startswith("PRAGMA synchronous="):
             return self._connection.execute("PRAGMA synchronous = OFF")
+        return self.run(sql, lambda: self._connection.execute(sql, params))
+
+    def run(self, sql: str, do: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+        """Do it, which is to run this statement. Raises Killed."""
         if sql == "ROLLBACK":  # who dies in a transaction has not committed it
-            return self._connection.execute(sql, params)
-        self._deaths.passed.add(sql)
-        if self._countdown is None:
-            return self._connection.execute(sql, params)
-        if self._countdown < 0:
+            return do()
+        if self.sprung:
             raise Killed
-        self._countdown -= 1
-        if self._countdown >= 0:
-            return self._connection.execute(sql, params)
-        self._deaths.met.add((sql, self._where))
-        if self._where == "before":
+        where = self._deaths.meet(sql)
+        if where is None:
+            return do()
+        self.sprung = True
+        if where == "before":
             raise Killed
-        if self._where == "inside":
-            self._connection.set_progress_handler(lambda: 1, self._steps)
+        if where == "inside":
+            self._connection.set_progress_handler(lambda: 1, self._deaths.steps())
         try:
-            self._connection.execute(sql, params)
+            do()
         except sqlite3.Error as torn:
             raise Killed from torn
         finally:
             self._connection.set_progress_handler(None, 0)
         raise Killed
+
+
+class Foreign(sqlite3.Connection):
+    """A connection of a program's own, behind a gate."""
+
+    gate: Gate
+
+    @classmethod
+    def to(cls, path: Path, deaths: Deaths) -> "Foreign":
+        connection = sqlite3.connect(path, isolation_level=None, factory=cls)
+        connection.execute("PRAGMA synchronous = NORMAL")  # OFF is refused
+        connection.gate = Gate(connection, deaths)
+        return connection
+
+    def cursor(self, *args: Any) -> Any:
+        return super().cursor(_Gated)
+
+
+class _Gated(sqlite3.Cursor):
+    connection: Foreign
+
+    def execute(self, sql: str, params: Any = ()) -> "_Gated":
+        gate = getattr(self.connection, "gate", None)
+        run = super().execute
+        return run(sql, params) if gate is None else gate.run(sql, lambda: run(sql, params))

@@ -1,6 +1,7 @@
 """What a task of a world of effects does, act by act, and the world outside in which its effects are seen."""
 
 from collections import defaultdict
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -24,7 +25,7 @@ class Trouble(Exception):
 
 
 class Act(NamedTuple):
-    """One act: a step, a sleep, a wait for an event, or a word on how far it came."""
+    """One act: a step, a sleep, a wait for an event, a word on how far it came, or a wish for more time."""
 
     what: str
     label: str
@@ -33,7 +34,7 @@ class Act(NamedTuple):
     how: str = ""
     """Of a step: repeat, skip, hold, repeatable."""
     trouble: str = ""
-    """Of a step, when it is first made: refused, answerless."""
+    """Of a step, when it is first made: refused; answerless, so that nobody knows; or lost, which looks the same."""
     asynchronous: bool = False
     limit_ms: int | None = None
     """Of a wait: how long at most; of a sleep, how long."""
@@ -55,6 +56,10 @@ class Outside:
         self.troubled: set[tuple[Life, str]] = set()
         self.labels: defaultdict[Life, set[str]] = defaultdict(set)
         """All labels under which a life may have marks."""
+        self.keys: dict[tuple[Life, str], str] = {}
+        """The idempotency key of each effect."""
+        self.known: dict[str, tuple[Life, str]] = {}
+        """And of which effect each key is."""
         self.count = 0
 
     def happen(self, life: Life, label: str) -> int:
@@ -62,6 +67,13 @@ class Outside:
         self.count += 1
         self.effects[life, label].append(self.count)
         return self.count
+
+    def knows(self, life: Life, label: str, key: str) -> bool:
+        """Whether this key is the same in every attempt at this effect, and of no other one."""
+        return self.keys.setdefault((life, label), key) == key and self.known.setdefault(key, (life, label)) == (
+            life,
+            label,
+        )
 
     def first(self, life: Life, label: str) -> bool:
         """Whether its trouble is still to come."""
@@ -82,6 +94,14 @@ class Stage(Protocol):
 
     def about_to(self, verb: str) -> None:
         """The row is changed next, in this way."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """One on a connection of the task's own, or None for one of ours."""
+        ...
+
+    def lease_ms(self) -> int:
+        """How long its leases are."""
         ...
 
     def broken(self, what: str) -> None:
@@ -110,6 +130,9 @@ async def perform(ctx: Context, play: Play, stage: Stage) -> int:
             await _step(ctx, act, stage)
         elif act.what == "cursor":
             _go_on(ctx, number, stage)
+        elif act.what == "extend":
+            stage.about_to("extend")
+            ctx.extend(timedelta(milliseconds=stage.lease_ms()))
         else:
             stage.about_to("rest")
             _wait(ctx, act, stage)
@@ -121,6 +144,8 @@ async def _step(ctx: Context, act: Act, stage: Stage) -> None:
     def effect() -> int:
         if act.trouble == "refused" and stage.outside.first(stage.life, act.label):
             raise Refused
+        if act.trouble == "lost" and stage.outside.first(stage.life, act.label):
+            raise Trouble("it never arrived")
         number = stage.outside.happen(stage.life, act.label)
         if act.how in ("skip", "hold") and len(stage.outside.effects[stage.life, act.label]) > 1:
             stage.broken(f"task {stage.life[0]}: step {act.label!r}, in_doubt={act.how!r}, was made twice")
@@ -134,6 +159,9 @@ async def _step(ctx: Context, act: Act, stage: Stage) -> None:
         await stage.moment(act.ms)
         return number
 
+    key = ctx.idempotency_key(act.label)
+    if not stage.outside.knows(stage.life, act.label, key) and stage.holds():
+        stage.broken(f"task {stage.life[0]}: the idempotency key of {act.label!r} is {key}, as of no attempt before")
     how: dict[str, Any] = {"in_doubt": act.how} if act.how != "repeatable" else {"repeatable": True}
     how["not_happened"] = (Refused,)
     answer: Any = ctx.step(act.label, slow_effect if act.asynchronous else effect, **how)
@@ -172,7 +200,7 @@ def _end(ctx: Context, play: Play, stage: Stage) -> int:
         raise Snooze(timedelta(milliseconds=3_000 + play.number))
     if outcome == "finished":
         stage.about_to("finish")
-        with ctx.finish(result=play.number) as tx:
+        with stage.transaction() as own, ctx.finish(own, result=play.number) as tx:
             tx.execute("INSERT INTO own(task, life) VALUES (?, ?)", stage.life)
     return play.number
 
@@ -181,11 +209,11 @@ def written(random: Random, number: int) -> list[Act]:
     """The acts of a play."""
     acts: list[Act] = []
     for n in range(random.choice((0, 1, 2, 2, 3, 4))):
-        what = random.choice(("step", "step", "step", "step", "sleep", "wait", "cursor"))
+        what = random.choice(("step",) * 4 + ("sleep", "wait", "cursor", "extend"))
         ms = random.choice((0, 0, 5, 300, 2_000))
         if what == "step":
             how = random.choice(("repeat", "skip", "hold", "repeatable"))
-            trouble = random.choice(("", "", "", "", "refused", "answerless"))
+            trouble = random.choice(("", "", "", "", "refused", "answerless", "lost"))
             acts.append(Act(what, f"s{n}", ms, how, trouble, random.random() < 0.6))
         elif what == "sleep":
             acts.append(Act(what, f"@sleep {n}", ms, limit_ms=random.choice((0, 700, 20_000, 90_000))))
@@ -194,5 +222,5 @@ def written(random: Random, number: int) -> list[Act]:
             if all(act.label != f"@event {event}" for act in acts):
                 acts.append(Act(what, f"@event {event}", ms, limit_ms=random.choice((None, None, None, 5_000, 60_000))))
         else:
-            acts.append(Act(what, "@cursor", ms))
+            acts.append(Act(what, f"@{what}", ms))
     return acts

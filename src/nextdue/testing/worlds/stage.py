@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from types import coroutine
@@ -101,6 +101,15 @@ class Attempt:
     def about_to(self, verb: str) -> None:
         self.verb = verb
 
+    def transaction(self) -> AbstractContextManager[Any]:
+        if self.claim.id % 3:
+            return nullcontext()
+        self.executor.crew.freed = True  # nobody rings, but the commit is seen
+        return self.executor.crew.world.foreign()
+
+    def lease_ms(self) -> int:
+        return self.executor.options[self.claim.name].lease_ms
+
     def broken(self, what: str) -> None:
         self.executor.crew.judge.breach(what)
 
@@ -149,7 +158,6 @@ class Stage(SimExecutor):
 
     def _go_on(self, attempt: Attempt) -> Ending | None:
         claim = attempt.claim
-        self.crew.arm()
         try:
             with self.loop.running():
                 if claim in self._heeding:
@@ -161,8 +169,6 @@ class Stage(SimExecutor):
             self.attempts.pop(claim, None)
             ending: Ending = over.value
             return msgspec.structs.replace(ending, ran_ms=1)  # not what the clock on the wall says
-        finally:
-            self.crew.disarm()
         self.active[claim] += ms
         return None
 
@@ -209,6 +215,7 @@ class EffectCrew(Crew):
         self.gates: list[Gate] = []
         self.desk = Desk(self.world.path, self._desk_store)
         vars(self.desk.connections).update(ring=self._rang)
+        vars(self.desk).update(_warned=True)  # of what Foreign does
         super().start(store, jobs, where)
 
     def _executor(self, jobs: dict[int, Job]) -> Stage:
@@ -216,22 +223,11 @@ class EffectCrew(Crew):
 
     def _desk_store(self) -> SqliteStore:
         store = self.world._store()
-        self.gates.append(Gate(store, self.world.deaths))
+        self.gates.append(Gate.of(store, self.world.deaths))
         return store
 
     def _rang(self) -> None:
         self.freed = True
-
-    def arm(self) -> None:
-        """The next act may be the last."""
-        if spring := self.world.spring():
-            for gate in self.gates:
-                gate.arm(*spring)
-
-    def disarm(self) -> None:
-        """It was not."""
-        for gate in self.gates:
-            gate.disarm()
 
     def die(self, *, unknown: bool) -> None:
         super().die(unknown=unknown)

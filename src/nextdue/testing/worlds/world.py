@@ -15,14 +15,13 @@ from nextdue.testing.crashes import Killed
 from nextdue.testing.worlds.checks import STRANGER, Checks
 from nextdue.testing.worlds.crew import Crew, Role
 from nextdue.testing.worlds.executor import Job, Poisoned, number_of
-from nextdue.testing.worlds.faults import Spring, Trap, Where
+from nextdue.testing.worlds.faults import WHERES, Spring, Trap
 from nextdue.testing.worlds.groups import LIMITS, NAMES
 from nextdue.testing.worlds.judge import MODES, Broken, Judge
 
 Mutate = Callable[[SqliteStore], None]
 QUEUES = ("default", "slow")
 HOUR_MS = 3_600_000
-WHERES: tuple[Where, ...] = ("before", "inside", "inside", "after")
 
 
 @dataclass
