@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NextdueError as error:
         return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except sqlite3.DatabaseError as error:
-        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}", FAULT)
+        broken = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+        hint = "; is the disk full?" if broken else ""
+        return _complain(f"{_folder(args) / DATABASE} can't be used: {error}{hint}", FAULT)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
