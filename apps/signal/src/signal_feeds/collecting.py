@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import NamedTuple, Protocol
 
-from nextdue import Context, LeaseLost
+from nextdue import Context, LeaseLost, StoreError
 from signal_feeds import politeness, refreshing
 from signal_feeds.politeness import Next
 from signal_feeds.reasons import Failed, Reason, reason_of
@@ -84,6 +84,9 @@ class Collector:
         self._out_of_turn += forced
         try:
             line = await self._attempt(ctx, source, begun, permit.asked_by)
+        except StoreError:
+            self.tell(Line(source.id, None, reason="store"))
+            raise
         finally:
             self._out_of_turn -= forced
         self.tell(line)

@@ -79,6 +79,34 @@ def test_a_megabyte_of_nested_tags_takes_no_second(deep: bytes) -> None:
     assert time.process_time() - begun < 5  # some tenths of a second; minutes without the guard
 
 
+SQUARES = {
+    "categories": rss("".join(f"<category>c{number}</category>" for number in range(60_000))),
+    "keywords": rss(f"<itunes:keywords>{','.join(map(str, range(60_000)))}</itunes:keywords>"),
+    "categories of a broken one": rss(
+        "<title>&nope;</title>" + "".join(f"<category>{number}</category>" for number in range(50_000))
+    ),
+    "attributes": rss("<a " + " ".join(f'a{number}="1"' for number in range(40_000)) + "/>"),
+    "prefixes": rss("".join(f'<p{number}:a xmlns:p{number}="u{number}"/>' for number in range(40_000))),
+    "an author": rss(f"<guid>1</guid><author>{'a' * 80_000}@b</author>"),
+    "authors of all": '{"version": "https://jsonfeed.org/version/1.1", "authors": ['
+    + '{"name": "a"}, ' * 100_000 + '{}], "items": [' + '{"id": 1}, ' * 2_000 + "{}]}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SQUARES)
+def test_nothing_takes_the_square_of_its_size(case: str) -> None:
+    """Safety: some of them took minutes, and their parser from everybody else."""
+    begun = time.process_time()
+    read_or_reason(SQUARES[case])
+    assert time.process_time() - begun < 5
+
+
+def test_names_that_are_used_again_are_no_others() -> None:
+    """A real feed may declare its prefixes at each entry."""
+    one = '<guid>{}</guid><content:encoded xmlns:content="http://purl.org/rss/1.0/modules/content/">x</content:encoded>'
+    assert len(items(rss(*(one.format(number) for number in range(1_000))))) == 1_000
+
+
 def test_entities_do_not_grow() -> None:
     """Safety: entities and DTDs harmless."""
     tracemalloc.start()

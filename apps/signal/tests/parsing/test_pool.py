@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from apps.signal.tests.parsing.feeds import NOW_MS, URL, read, rss
-from signal_feeds.parsing.pool import Parser
+from signal_feeds.parsing.pool import LARGE, Parser
 from signal_feeds.reasons import Failed
 
 DOCUMENT = rss("<guid>1</guid><title>one</title>")
@@ -110,12 +110,32 @@ def test_the_limit_holds_while_a_document_is_handed_over() -> None:
     """A child that doesn't even read is ended too: a large document doesn't fit into the pipe."""
 
     async def work(parser: Parser) -> None:
-        await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS)
+        large = DOCUMENT.encode() + b" " * (1 << 20)
+        await parser.parse(large, "", URL, now_ms=NOW_MS)
         os.kill(child_of(parser), signal.SIGSTOP)
         with pytest.raises(Failed, match="parse"):
-            await parser.parse(DOCUMENT.encode() + b" " * (1 << 20), "", URL, now_ms=NOW_MS)
+            await parser.parse(large, "", URL, now_ms=NOW_MS)
 
     with_parser(work, limit_s=1.0)
+
+
+def test_small_documents_do_not_wait_for_large_ones() -> None:
+    """As many large ones as there may be requests at once keep a parser for as long as it is allowed, one by one."""
+    large = rss(f"<guid>1</guid><description>{'x' * LARGE}</description>").encode()
+
+    async def work(parser: Parser) -> None:
+        await parser.parse(large, "", URL, now_ms=NOW_MS)
+        first = child_of(parser)
+        os.kill(first, signal.SIGSTOP)
+        waiting = [asyncio.ensure_future(parser.parse(large, "", URL, now_ms=NOW_MS)) for _ in range(16)]
+        await asyncio.sleep(0)
+        assert await parser.parse(DOCUMENT.encode(), "", URL, now_ms=NOW_MS) == read(DOCUMENT)
+        assert not any(one.done() for one in waiting)
+        os.kill(first, signal.SIGCONT)
+        for one in waiting:
+            assert len((await one).items) == 1
+
+    with_parser(work)
 
 
 def test_large_documents_and_large_answers_pass() -> None:

@@ -37,6 +37,10 @@ USAGE = (
     CannotServe, NotAStore, StoreMissing,
 )  # fmt: skip
 """What the user can put right by another command line or by the settings."""
+HINTS = {
+    sqlite3.SQLITE_READONLY: "; SQLite must be able to write into this folder, also to read",
+    sqlite3.SQLITE_IOERR: "; is the disk full?",
+}
 EPILOG = """\
 Exit codes: 0 done, though sources may have failed; 1 a fault, or refused for now; 2 wrong usage or settings;
 3 another worker of this folder is at work. `signal COMMAND --help` tells more.
@@ -63,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NextdueError as error:
         return _complain(error, BAD_USAGE if isinstance(error, USAGE) else FAULT)
     except sqlite3.DatabaseError as error:
-        hint = "; SQLite must be able to write into this folder, also to read" if "readonly" in str(error) else ""
+        hint = HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
         return _complain(f"{_folder(args) / DATABASE} can't be used: {error}{hint}", FAULT)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+from nextdue import StoreError
 from signal_feeds.app import Signal
 from signal_feeds.cli.output import say
 from signal_feeds.cli.parsers import command
@@ -75,7 +76,15 @@ def _log_to_stderr() -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
         # A folder may have no sources of one kind: then nobody uses their queue.
         handler.addFilter(lambda record: not str(record.msg).startswith("no task uses a queue"))
+        handler.addFilter(_without_traceback)
         log.addHandler(handler)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """What the file is short of is said in words; where in the program it was noticed helps nobody."""
+    if record.exc_info and isinstance(record.exc_info[1], StoreError):
+        record.exc_info = None
+    return True
 
 
 def add_commands(commands: Any) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from signal_feeds.parsing.cleaning import html_of
-from signal_feeds.parsing.drafts import Draft, cut, line
+from signal_feeds.parsing.drafts import LONGEST_AUTHOR, Draft, cut, line
 from signal_feeds.parsing.encoding import without_controls
 from signal_feeds.reasons import Failed
 from signal_feeds.records import Hints
@@ -36,7 +36,7 @@ class Feed:
         self.url = url
         self.title = cut(line(_text(found.get("title"))), 500)
         self.site = canonical_link(_text(found.get("home_page_url")), url)
-        self._author = _author(found)
+        self._author = cut(line(_author(found)), LONGEST_AUTHOR)  # each entry has it
 
     def drafts(self) -> Iterator[Draft]:
         """Its entries."""

@@ -18,11 +18,14 @@ from signal_feeds.records import Offer, Parsed
 
 MOST_CHILDREN = 4
 LIMIT_S = 60.0
+LARGE = 1 << 18
+"""Bytes from which a document goes to the child for such ones: what it costs, no small one waits for it."""
 _MAIN = "import sys; sys.path[:] = sys.argv[2:]; from signal_feeds.parsing.child import main; main(int(sys.argv[1]))"
 
 
 class Parser:
-    """`parse` and `offers` in child processes: made when they are needed, at most as many as there are cores, or 4.
+    """`parse` and `offers` in child processes: made when they are needed, at most as many as there are cores, or 4, and
+    one more for large documents.
 
     A document that takes longer than `limit_s` is Failed('parse'), a child that dies over it Failed('internal'); the
     next document gets a new one. They end with this process, however it ends (at once on Linux, elsewhere after the
@@ -33,6 +36,7 @@ class Parser:
         self._limit_s = limit_s
         # A thread for each child: the kernel kills a child with the thread that made it.
         self._threads = ThreadPoolExecutor(children or min(os.cpu_count() or 1, MOST_CHILDREN), "signal-parser")
+        self._large = ThreadPoolExecutor(1, "signal-parser-large")
         self._here = threading.local()
         self._all: set[_Child] = set()
         self._lock = threading.Lock()
@@ -56,14 +60,16 @@ class Parser:
             children = list(self._all)
         for child in children:
             child.kill()
-        self._threads.shutdown(wait=True)  # those that wait for a child get none: see _new
+        for threads in (self._threads, self._large):
+            threads.shutdown(wait=True)  # those that wait for a child get none: see _new
         for child in children:
             child.end()
 
     async def _ask(self, asked: Asked) -> Answered:
         if self._closed:
             raise Failed("internal")
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._serve, asked)
+        threads = self._large if len(asked.body) >= LARGE else self._threads
+        answer = await asyncio.get_running_loop().run_in_executor(threads, self._serve, asked)
         if answer.failed is not None:
             raise Failed(answer.failed)
         return answer

@@ -3,6 +3,11 @@
 import xml.sax.expatreader
 from typing import Any
 
+from signal_feeds.reasons import Failed
+
+MOST_NAMES = 500
+"""Attributes of an element, and prefixes of a document: feedparser looks through all of them for each. Real feeds have
+some tens."""
 _AT_ONCE = 1 << 25
 """Bytes. In pieces of 64 KiB, a token of 8 MiB would be looked at 128 times."""
 
@@ -18,6 +23,20 @@ class Driver(xml.sax.expatreader.ExpatParser):
         super().reset()
         parser: Any = self._parser  # type: ignore[attr-defined]
         parser.buffer_text = True
+        self._prefixes = set[str | None]()
+
+    def start_namespace_decl(self, prefix: str | None, uri: str) -> None:
+        """A prefix. Raises Failed('too_large')."""
+        self._prefixes.add(prefix)
+        if len(self._prefixes) > MOST_NAMES:
+            raise Failed("too_large")
+        super().start_namespace_decl(prefix, uri)
+
+    def start_element_ns(self, name: str, attrs: Any) -> None:
+        """An element. Raises Failed('too_large')."""
+        if len(attrs) > MOST_NAMES:
+            raise Failed("too_large")
+        super().start_element_ns(name, attrs)
 
 
 def create_parser() -> Driver:

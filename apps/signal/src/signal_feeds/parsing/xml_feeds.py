@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import feedparser
-import feedparser.api
 
+from signal_feeds.parsing import lean
 from signal_feeds.parsing.cleaning import html_of, plain
 from signal_feeds.parsing.documents import Document
 from signal_feeds.parsing.drafts import Draft, cut, line
@@ -23,11 +23,12 @@ _HEADERS = {"content-type": "application/xml; charset=utf-8"}
 _HTML = ("text/html", "application/xhtml+xml")
 
 
-feedparser.api.PREFERRED_XML_PARSERS[:] = ["signal_feeds.parsing.sax"]
+lean.install()
 
 
 class Feed:
-    """A feed in XML. Raises Failed: parse if nothing can be made of it, not_a_feed if it is something else."""
+    """A feed in XML. Raises Failed: parse if nothing can be made of it, not_a_feed if it is something else, too_large
+    if it has too many names."""
 
     def __init__(self, document: Document, url: str) -> None:
         body = document.text.encode("utf-8", "replace")
@@ -35,6 +36,8 @@ class Feed:
             found = feedparser.parse(
                 io.BytesIO(body), response_headers=_HEADERS, sanitize_html=False, resolve_relative_uris=False
             )
+        except Failed:
+            raise
         except Exception:
             raise Failed("parse") from None
         self._entries: list[Any] = found["entries"]
