@@ -84,6 +84,8 @@ def because(signal: Signal, source: Source, due_ms: int, lang: Language) -> str:
         return words(lang, "because.wish", who=wish[0]["asked_by"])
     if source.last_attempt is None:
         return words(lang, "because.first" if source.kind == "http" else "because.file")
+    if politeness.is_ahead(source, signal.now_ms()):
+        return words(lang, "because.ahead")
     turn = politeness.regular_due(source, interval_s)
     if due_ms + 1000 < turn:
         return words(lang, "because.early", turn=local(turn))
