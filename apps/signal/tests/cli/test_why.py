@@ -82,7 +82,10 @@ def test_where_it_moved_and_what_it_is_the_same_as(folder):
 
 
 def test_a_page_and_the_feeds_that_it_offers(folder):
-    page = b'<html><head><link rel="alternate" type="application/rss+xml" title="All" href="/all.xml"></head></html>'
+    page = b'<html><head><link rel="alternate" type="application/rss+xml" title="All" href="/all.xml">'
+    page += (
+        b'<link rel="alternate" type="application/rss+xml" title="; id" href="http://127.0.0.1/$(id);x"></head></html>'
+    )
     with Server() as server:
         server.put("/page", lambda exchange: b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page)
         folder.settings(f'[sources.page]\nurl = "{server.url("/page")}"\n')
@@ -90,7 +93,8 @@ def test_a_page_and_the_feeds_that_it_offers(folder):
         folder.sql("UPDATE nextdue_task SET due = 1 WHERE key = 'page'")
         folder.run("worker", "--once", "--network", "--allow-net", "127.0.0.1")
         said = folder.run("why", "page")
-        assert f"signal add {server.url('/all.xml')}  All" in said
+        assert f"  signal add {server.url('/all.xml')}\n    All\n" in said
+        assert "  signal add 'http://127.0.0.1/$(id);x'\n" in said
         assert "not_a_feed (200)" in said
 
 

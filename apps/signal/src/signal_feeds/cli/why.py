@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 from signal_feeds import politeness
@@ -31,7 +32,9 @@ def why(signal: Signal, args: argparse.Namespace) -> int:
     if offers:
         say(words(lang, "why.offers"))
         for url, title, _ in offers:
-            say(f"  signal add {url}  {title}".rstrip())
+            say(f"  signal add {quote(url)}")  # to be copied into a shell: nothing of others but the URL, quoted
+            if title:
+                say(f"    {title}")
     attempts = signal.store.rows("attempts", number=source.number, limit=ATTEMPTS)
     if attempts:
         say(words(lang, "why.attempts"))
