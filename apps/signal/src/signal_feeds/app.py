@@ -15,7 +15,7 @@ from nextdue import Context, Nextdue, Retry, Service
 from signal_feeds import refreshing, store, urls
 from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
-from signal_feeds.politeness import HOUR_S, JITTER_S, first_due, regular_due
+from signal_feeds.politeness import AHEAD_S, HOUR_S, JITTER_S, due_of_ahead, first_due, regular_due
 from signal_feeds.recording import Recorder
 from signal_feeds.records import Origin, Source
 from signal_feeds.settings import DATABASE, Declared, Network, checked_name, read_settings
@@ -189,7 +189,20 @@ class Signal:
                 source = self._source(tx, row[0])
                 due = max(regular_due(source, self.settings.interval_of(source)), self.now_ms())
                 self._put(tx, source.id, source.url, source.kind, due, "replace")
+            self._bring_back(tx)
         self._orphan_all()
+
+    def _bring_back(self, tx: Tx) -> None:
+        """Those that a clock was ahead for wait no longer than they would by this one.
+
+        Only their dues change: should it be this clock that is behind, the collector sends them back to their turn.
+        """
+        now = self.now_ms()
+        for id, due in tx.execute(SQL["ahead"], {"now": now + AHEAD_S * 1000}).fetchall():
+            source = self._source(tx, id)
+            nearer = due_of_ahead(source, self.settings.interval_of(source), now)
+            if due is not None and nearer < due:
+                self._put(tx, id, source.url, source.kind, nearer, "earliest")
 
     def _orphan_all(self) -> None:
         ids = {declared.id for declared in self.settings.declared()}

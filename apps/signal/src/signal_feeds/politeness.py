@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zlib import crc32
 
+import msgspec
+
 from signal_feeds.reasons import WORDS
 from signal_feeds.records import Hints, Source
 
@@ -23,6 +25,8 @@ GONE_TIMES, GONE_OVER_S = 3, DAY_S
 """So many answers 410, from the first to the last over so long, and a source counts as gone."""
 MOVED_TIMES, MOVED_OVER_S = 5, 2 * DAY_S
 """The same with a permanent redirect, and its target becomes the source's URL."""
+AHEAD_S = HOUR_S
+"""What was done so far in the future was done by a clock that was ahead, and doesn't say when to ask again."""
 
 
 class Next(NamedTuple):
@@ -93,7 +97,21 @@ def regular_due(source: Source, interval_s: int) -> int:
 
 def allowed_from(source: Source, now_ms: int) -> int:
     """From when on its server wants to be asked, `now_ms` at the earliest."""
-    return unskipped(max(now_ms, source.not_before), source.hints)
+    return unskipped(now_ms if is_ahead(source, now_ms) else max(now_ms, source.not_before), source.hints)
+
+
+def is_ahead(source: Source, now_ms: int) -> bool:
+    """Whether its last attempt (or, before the first one, its adding) can't have been when it is said to have been."""
+    return (source.added if source.last_attempt is None else source.last_attempt) > now_ms + AHEAD_S * 1000
+
+
+def due_of_ahead(source: Source, interval_s: int, now_ms: int) -> int:
+    """When to ask one that `is_ahead`: as if its last attempt ended within the next 30 minutes, so never early."""
+    at = first_due(now_ms, source.id)
+    if source.last_attempt is None:
+        return at
+    not_before = source.not_before and source.not_before - source.last_attempt + at
+    return regular_due(msgspec.structs.replace(source, last_attempt=at, not_before=not_before), interval_s)
 
 
 def is_gone(times: int, first_ms: int | None, at_ms: int) -> bool:

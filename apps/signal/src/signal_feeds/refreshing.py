@@ -6,7 +6,7 @@ A wish is a row, written by `signal refresh`; only the collector dials, and it a
 from typing import NamedTuple
 
 from signal_feeds.errors import NotYet
-from signal_feeds.politeness import DAY_S, HOUR_S, allowed_from, regular_due
+from signal_feeds.politeness import AHEAD_S, DAY_S, HOUR_S, allowed_from, is_ahead, regular_due
 from signal_feeds.records import Source
 from signal_feeds.store import SQL, Tx, one
 
@@ -33,7 +33,7 @@ def permit(tx: Tx, source: Source, now_ms: int, interval_s: int, under_way: int 
         return Permit()
     wish = one(tx, "wished", number=source.number)
     if wish is None:
-        return Permit(until=turn)
+        return Permit() if is_ahead(source, now_ms) else Permit(until=turn)
     at = allowed_at(tx, source, now_ms, under_way)
     return Permit(asked_by=wish[1]) if at <= now_ms else Permit(until=min(at, turn))
 
@@ -44,11 +44,11 @@ def allowed_at(tx: Tx, source: Source, now_ms: int, others: int = 0) -> int:
     `others`: so many are granted to other sources, and aren't in the history yet.
     """
     at = allowed_from(source, now_ms)
-    if source.last_attempt is not None:
+    if source.last_attempt is not None and not is_ahead(source, now_ms):
         at = max(at, source.last_attempt + APART_S * 1000)
     for name, most, over_s, granted in (("forced_of", A_DAY, DAY_S, 0), ("forced", AN_HOUR, HOUR_S, others)):
-        since = now_ms - over_s * 1000
-        begun = [row[0] for row in tx.execute(SQL[name], {"number": source.number, "since": since}).fetchall()]
+        span = {"since": now_ms - over_s * 1000, "until": now_ms + AHEAD_S * 1000}
+        begun = [row[0] for row in tx.execute(SQL[name], {"number": source.number, **span}).fetchall()]
         begun += [now_ms] * granted
         if len(begun) >= most:
             at = max(at, begun[-most] + over_s * 1000 + 1)

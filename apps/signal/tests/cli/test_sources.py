@@ -203,3 +203,9 @@ def test_russian_words_by_the_settings(folder):
     assert "4 новые записи" in folder.run("worker", "--once")
     assert "следующий опрос" in folder.run("list")
     assert "встроен в Сигнал" in folder.run("why", "fixture-rss")
+
+
+def test_the_json_of_a_list_does_not_steer_a_terminal(folder):
+    folder.sql("UPDATE source SET title = ? WHERE id = 'fixture-rss'", "\x9b2J\u202eлента")
+    assert folder.run("list", "--json").isascii()
+    assert folder.listed()["fixture-rss"]["title"] == "\x9b2J\u202eлента"

@@ -85,16 +85,20 @@ def test_where_it_moved_and_what_it_is_the_same_as(folder):
 
 
 def test_a_page_and_the_feeds_that_it_offers(folder):
-    page = b'<html><link rel="alternate" type="application/rss+xml" title="All of it" href="/all.xml?a&b"></html>'
+    page = b'<html><head><link rel="alternate" type="application/rss+xml" title="All of it" href="/all.xml?a&b">'
+    page += (
+        b'<link rel="alternate" type="application/rss+xml" title="; id" href="http://127.0.0.1/$(id);x"></head></html>'
+    )
     with Server() as server:
         server.put("/page", lambda exchange: b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page)
         folder.settings(f'[sources.page]\nurl = "{server.url("/page")}"\n')
         folder.run("init")
         folder.sql("UPDATE nextdue_task SET due = 1 WHERE key = 'page'")
         said = folder.run("worker", "--once", "--network", "--allow-net", "127.0.0.1")
-        assert "page  failed  not_a_feed (200): not a feed; it offers 1 feed: signal why page" in said
+        assert "page  failed  not_a_feed (200): not a feed; it offers 2 feeds: signal why page" in said
         said = folder.run("why", "page")
-        assert f"  signal add '{server.url('/all.xml?a&b')}'  # All of it" in said
+        assert f"  signal add '{server.url('/all.xml?a&b')}'\n    All of it\n" in said
+        assert "  signal add 'http://127.0.0.1/$(id);x'\n" in said
         assert "not_a_feed (200)" in said
         assert "signal --folder . add 'http" in folder.run("--folder", ".", "why", "page")
 

@@ -42,7 +42,7 @@ def list_(signal: Signal, args: argparse.Namespace) -> int:
     now, lang = signal.now_ms(), signal.settings.language
     found = [one for one in listed(signal.store) if _wanted(one, args, now)]
     if args.json:
-        print(json.dumps([as_json(one) for one in found], ensure_ascii=False, indent=2))
+        print(json.dumps([as_json(one) for one in found], indent=2))
         return OK
     known = {one.source.id for one in listed(signal.store)}
     if found:

@@ -34,7 +34,9 @@ def why(signal: Signal, args: argparse.Namespace) -> int:
     if offers:
         say(words(lang, "why.offers"))
         for url, title, _ in offers:
-            say(f"  {_adding(args, url)}{f'  # {title}' if title else ''}")
+            say(f"  {_adding(args, url)}")  # to be copied into a shell: nothing of others but the URL, quoted
+            if title:
+                say(f"    {title}")
     attempts = signal.store.rows("attempts", number=source.number, limit=ATTEMPTS)
     if attempts:
         say(words(lang, "why.attempts"))
@@ -94,6 +96,8 @@ def because(signal: Signal, source: Source, due_ms: int, lang: Language) -> str:
         return words(lang, "because.wish", who=wish[0]["asked_by"])
     if source.last_attempt is None:
         return words(lang, "because.first" if source.kind == "http" else "because.file")
+    if politeness.is_ahead(source, signal.now_ms()):
+        return words(lang, "because.ahead")
     turn = politeness.regular_due(source, interval_s)
     if due_ms + 1000 < turn:
         return words(lang, "because.early", turn=local(turn))

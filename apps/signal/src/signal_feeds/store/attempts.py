@@ -133,7 +133,7 @@ def _moved(source: Source, answer: Answer, parsed: Parsed | None, oldest: int | 
     if answer.moved_to != source.moved_to:
         strange = parsed is not None and oldest is None and source.digest is not None
         return _Moved(answer.moved_to, ended, 0 if strange else 1)
-    since = source.moved_first or ended
+    since = min(source.moved_first or ended, ended)
     strange = source.moved_times == 0 and (oldest is None or oldest >= since)
     return _Moved(answer.moved_to, since, 0 if strange else source.moved_times + 1)
 

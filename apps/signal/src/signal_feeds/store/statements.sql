@@ -32,6 +32,11 @@ SELECT * FROM source WHERE origin IN ('builtin', 'toml') ORDER BY id
 SELECT s.id FROM source s LEFT JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
 WHERE t.state IS NULL OR t.state NOT IN ('waiting', 'running', 'held') ORDER BY s.id
 
+-- Whose last attempt, or adding, lies in the future.
+-- :name ahead
+SELECT s.id, t.due_ms FROM source s JOIN nextdue_tasks t ON t.name = 'collect' AND t.key = s.id
+WHERE coalesce(s.last_attempt, s.added) > :now AND t.state = 'waiting' ORDER BY s.id
+
 -- :name due
 SELECT s.id, s.last_attempt FROM nextdue_tasks t JOIN source s ON s.id = t.key
 WHERE t.name = 'collect' AND t.state IN ('waiting', 'running') AND t.queue IN (SELECT value FROM json_each(:queues))
@@ -75,7 +80,7 @@ UPDATE source SET
   failures = CASE WHEN :local THEN failures ELSE min(failures + 1, 12) END,
   faults = CASE WHEN :local THEN min(faults + 1, 12) ELSE faults END,
   last_error = :reason, last_attempt = :ended, not_before = :not_before,
-  gone_first = CASE WHEN :reason = 'http_gone' THEN coalesce(gone_first, :ended) ELSE gone_first END,
+  gone_first = CASE WHEN :reason = 'http_gone' THEN min(coalesce(gone_first, :ended), :ended) ELSE gone_first END,
   gone_times = gone_times + (:reason = 'http_gone')
 WHERE number = :number
 
@@ -146,12 +151,13 @@ SELECT count(*) FROM wish WHERE source <> :number
 -- :name granted
 DELETE FROM wish WHERE source = :number
 
--- When the requests out of turn of the last so and so long were made: of this source, of all.
+-- When the requests out of turn of the last so and so long were made: of this source, of all. Until: not those of a
+-- clock that was ahead.
 -- :name forced_of
-SELECT begun FROM attempt WHERE source = :number AND asked_by IS NOT NULL AND begun > :since ORDER BY begun
+SELECT begun FROM attempt WHERE source = :number AND asked_by IS NOT NULL AND begun > :since AND begun <= :until ORDER BY begun
 
 -- :name forced
-SELECT begun FROM attempt WHERE asked_by IS NOT NULL AND begun > :since ORDER BY begun
+SELECT begun FROM attempt WHERE asked_by IS NOT NULL AND begun > :since AND begun <= :until ORDER BY begun
 
 -- the editor
 

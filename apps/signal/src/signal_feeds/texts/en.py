@@ -115,6 +115,7 @@ EN: dict[str, str] = {
     "because.first": "a new source is asked within 30 minutes of being added",
     "because.file": "it was never read",
     "because.early": "somebody made it due before its turn; a worker puts it off until {turn}",
+    "because.ahead": "the clock was ahead when it was asked last; a worker that starts counts that as now",
     "because.interval": "its interval is {span}",
     "because.fresh": "its server wants {span} between two requests",
     "because.feed": "the feed says that it is new every {span}",
