@@ -3,7 +3,7 @@
 | rule | tests |
 |---|---|
 | success | politeness/test_politeness rules/test_dues store/test_attempts |
-| failure | politeness/test_politeness rules/test_deaths rules/test_dues store/test_attempts |
+| failure | politeness/test_politeness rules/test_deaths rules/test_dues rules/test_siege store/test_attempts |
 | our own fault | politeness/test_politeness rules/test_deaths rules/test_dues store/test_attempts |
 | last_error | fetching/test_reasons rules/test_dues |
 | --network off | cli/test_worker rules/test_one_owner rules/test_running |
@@ -11,20 +11,20 @@
 | one owner | cli/test_worker refreshing/test_refreshing rules/test_one_owner rules/test_refresh rules/test_running web/test_serve |
 | order | rules/test_sources |
 | fixtures | fixtures/test_fixtures rules/test_sources |
-| forced refresh | cli/test_sources refreshing/test_refreshing rules/test_refresh store/test_attempts |
+| forced refresh | cli/test_sources refreshing/test_refreshing rules/test_clock rules/test_refresh store/test_attempts |
 | configuration | cli/test_worker rules/test_sources settings/test_settings |
 | output | cli/test_worker rules/test_sources |
 | removed source | cli/test_sources rules/test_sources |
 | 1 one unconditional request | rules/test_dues rules/test_requests rules/test_sources |
-| 2 validators | rules/test_requests store/test_attempts |
+| 2 validators | rules/test_disk rules/test_requests store/test_attempts |
 | 3 no sooner than asked for | parsing/test_hints politeness/test_politeness rules/test_dues store/test_attempts |
-| 4 a restart asks nobody again | rules/test_requests rules/test_running rules/test_sources |
-| 5 Retry-After | politeness/test_politeness rules/test_dues |
+| 4 a restart asks nobody again | rules/test_clock rules/test_requests rules/test_running rules/test_sources |
+| 5 Retry-After | politeness/test_politeness rules/test_clock rules/test_dues |
 | 6 a clean request | fetching/test_client rules/test_requests |
 | 7 an honest name | cli/test_worker fetching/test_client rules/test_requests |
 | 8 compression | fetching/test_client rules/test_requests |
 | 9 skipHours, skipDays | parsing/test_hints politeness/test_politeness rules/test_dues |
-| 10 gone | politeness/test_politeness rules/test_dues store/test_attempts |
+| 10 gone | politeness/test_politeness rules/test_clock rules/test_dues store/test_attempts |
 | 11 moved | politeness/test_politeness rules/test_requests store/test_attempts |
 | 12 one host | cli/test_worker rules/test_requests settings/test_settings |
 | 13 first requests are spread | cli/test_sources opml/test_commands politeness/test_politeness rules/test_sources |
