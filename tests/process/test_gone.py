@@ -101,7 +101,7 @@ def test_a_worker_ends_with_an_error(place: Place, way: str) -> None:
 
 
 def test_the_path_can_be_used_anew_after_a_restart(place: Place) -> None:
-    """F066: after the error a fresh process works with the file that is there now."""
+    """F066: after the error a fresh process works with the file that is there now, if what it says was done."""
     with_old_copy(place)
     text = place.does("""
 import shop
@@ -109,7 +109,8 @@ shop.work.enqueue(0)
 shop.replace()
 try:
     shop.work.enqueue(1)
-except shop.StoreGone:
+except shop.StoreGone as gone:
+    assert "delete shop.db-wal and shop.db-shm" in str(gone), gone
     shop.nd.close()
 for end in ("-wal", "-shm"):
     (shop.HERE / ("shop.db" + end)).unlink(missing_ok=True)
