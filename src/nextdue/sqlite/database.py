@@ -328,8 +328,8 @@ class Database:
     def _gone(self) -> StoreGone:
         return StoreGone(
             f"{self.path} (or its -wal) was deleted, moved or replaced while it was open; what was just written, if "
-            "anything, went to the old file. Put the file back; or, to begin with another one, end all programs that use "
-            f"it and delete {self.wal.name} and {self.path.name}-shm, or SQLite would write the old file's commits into it"
+            "anything, went to the old file. Put the file back; or, to begin with another one, end all programs that "
+            f"use it and delete {self.wal.name} and {self.path.name}-shm: SQLite would write the old commits into it"
         )
 
     def _checkpoint(self) -> None:
