@@ -259,6 +259,39 @@ def test_a_rate_does_not_wait_for_a_clock_that_was_set_back(place):
     assert place.store.get(late[1]).due == place.clock.now() + 1_000
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["goes-on", "starts-anew"])
+def test_the_slots_that_a_clock_ahead_gave_away_come_back(place, anew):
+    """F007: in their order and at their distances, in a worker that goes on and in one that starts after that."""
+    hand = place.hand(RATED)
+    place.clock.step(86_400_000)
+    first, second, third = (place.put(group="") for _ in range(3))
+    assert [claim.id for claim in hand.claim()] == [first]
+    place.clock.step(-86_400_000)
+    if anew:
+        hand.store.lives.forget(hand.id)
+        hand = place.hand(RATED)
+    else:
+        hand.store.look(hand.id)
+    now = place.clock.now()
+    assert [place.store.get(id).due - now for id in (second, third)] == [0, 1_000]
+    assert [claim.id for claim in hand.claim()] == [second]
+    assert hand.claim() == []
+    place.clock.advance(1_000)
+    assert [claim.id for claim in hand.claim()] == [third]
+
+
+def test_a_slot_of_a_clock_that_was_ahead_keeps_nobody_from_coming_earlier(place):
+    """F007: before a worker has seen to it."""
+    hand = place.hand(RATED)
+    place.clock.step(86_400_000)
+    place.put(group="")
+    hand.claim()
+    place.clock.step(-86_400_000)
+    id = place.put(group="", key="k", delay_ms=1_800_000)
+    place.store.put([Put("mail", "default", 0, "[1]", group="", key="k", mode="earliest")])
+    assert place.store.get(id).due == place.clock.now()
+
+
 @pytest.mark.parametrize("gone", [slice(1, 6), slice(3, 6)])
 def test_the_last_slots_are_given_anew_when_their_tasks_are_cancelled(place, gone):
     hand, start = place.hand(RATED), place.clock.now()

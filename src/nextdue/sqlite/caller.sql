@@ -101,7 +101,8 @@ BEGIN
   FROM (
     SELECT k.*, t.grp IS NOT NEW.grp AND t.rest IS NOT 'waits' AS moves, CASE
       WHEN k.due < t.due AND t.grp IS NEW.grp AND EXISTS (
-        SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = t.grp AND t.due > k.now AND t.due <= r.tail) THEN t.due
+        SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = t.grp AND t.due > k.now AND t.due <= r.tail
+          AND r.free <= k.now + {slowest}) THEN t.due
       WHEN NEW.mode = 'replace' THEN k.due
       WHEN NEW.mode = 'earliest' THEN min(k.due, coalesce(t.due, t.wished))
       ELSE min(max(k.due, coalesce(t.due, t.wished)), max(coalesce(t.latest, {max}), coalesce(t.due, t.wished))) END AS at

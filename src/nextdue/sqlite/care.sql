@@ -10,7 +10,7 @@
 -- :define startable t.token IS NULL AND t.due IS NOT NULL AND NOT {rated}
 -- Hurrying makes nothing later. While the starts of its group are given away for longer than it has to wait, it would give
 -- up the slot that it has, and get one behind all others.
--- :define rated (t.due > {instant} AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = coalesce(t.grp, '') AND t.due <= r.tail))
+-- :define rated (t.due > {instant} AND EXISTS (SELECT 1 FROM nextdue_rate r WHERE r.name = t.name AND r.grp = coalesce(t.grp, '') AND t.due <= r.tail AND r.free <= {instant} + {slowest}))
 -- :define unfinished (t.rest IS NULL OR t.rest NOT IN ('done', 'cancelled')) AND ({single} OR t.token IS NOT NULL)
 -- :define purgeable t.rest IN ('done', 'dead', 'cancelled') AND {single}
 -- The age of a task counts from here: it was put, or a run of it ended, as far as the history goes back.

@@ -96,7 +96,20 @@ SELECT DISTINCT name, grp FROM nextdue_task
 WHERE rest = 'blocked' AND grp IS NOT NULL AND name IN (SELECT key FROM json_each(:names)) AND due IS NULL
 
 -- :name forget_rates
-DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - 86400000
+DELETE FROM nextdue_rate WHERE max(free, tail) < {instant} - {slowest}
   OR coalesce(
     (SELECT s.rate FROM nextdue_special s WHERE s.name = nextdue_rate.name AND s.grp = nextdue_rate.grp),
     (SELECT coalesce(l.rate, 0) FROM nextdue_limit l WHERE l.name = nextdue_rate.name)) = 0
+
+-- A clock that was ahead has given away starts that are further off than one rate. They come, with what waits for them,
+-- as near as the first may be now.
+-- :define pace coalesce((SELECT s.rate FROM nextdue_special s WHERE s.name = r.name AND s.grp = r.grp), (SELECT l.rate FROM nextdue_limit l WHERE l.name = r.name))
+-- :name cut_slots
+UPDATE nextdue_task SET due = due + {instant} - (
+  SELECT r.free FROM nextdue_rate r WHERE r.name = nextdue_task.name AND r.grp = nextdue_task.grp)
+WHERE id IN (
+  SELECT t.id FROM nextdue_rate r CROSS JOIN nextdue_task t ON t.name = r.name AND t.grp = r.grp
+  WHERE r.free > {instant} + {pace} AND t.due BETWEEN r.free AND r.tail AND t.token IS NULL)
+
+-- :name cut_rates
+UPDATE nextdue_rate AS r SET free = {instant}, tail = tail - free + {instant} WHERE free > {instant} + {pace}

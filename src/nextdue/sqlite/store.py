@@ -321,10 +321,11 @@ class SqliteStore:
 
     def _cut(self) -> None:
         """After a clock that was set back no lease of the dead or the unknown is longer than what was asked (the living
-        see to theirs), and no wait for a period from an end is longer than that period."""
+        see to theirs), and no wait for a period from an end, or for a start by a rate, is longer than that."""
         living = _json.encode(self.lives.living()).decode()
         self.database.write("cut_leases", {"living": living, **self.clock()}, durable=False)
-        self.database.write("cut_periods", self.clock(), durable=False)
+        for wait in ("cut_periods", "cut_slots", "cut_rates"):
+            self.database.write(wait, self.clock(), durable=False)
 
     def _believed(self) -> dict[str, int | None]:
         """The clock, and how far other people's expired leases may be believed."""

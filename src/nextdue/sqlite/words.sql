@@ -7,6 +7,8 @@
 -- :define clock CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)
 -- :define instant coalesce(:now, {clock})
 -- :define max 253402300799999
+-- Of the slowest rate, one a day: no start is given away for longer, unless the clock was ahead.
+-- :define slowest 86400000
 -- What a user sees of row t.
 -- :define state CASE WHEN t.token IS NOT NULL THEN 'running' WHEN t.due IS NOT NULL OR t.rest IN ('blocked', 'waits') THEN 'waiting' ELSE t.rest END
 -- The ring rule: whether row t is the nearest of its lane. It may be asked after the commit: whoever is hidden by an
