@@ -97,6 +97,7 @@ class Nextdue(Upkeep, Scheduling):
         self.caller = Caller(self.path, self.open_store)
         self.caller.declared = self._definitions
         self.desk = Desk(self.path, self.open_store)
+        self.caller.refuse_inside = self.desk.refuse_inside
         self.schedules = Schedules(lambda: self.caller)
         self._service: Service | None = None
         declared.remember(self)

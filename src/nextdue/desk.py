@@ -52,11 +52,11 @@ class Desk:
             yield tx
 
     def refuse_inside(self) -> None:
-        """Raise BadTransaction where a put without tx= would wait for this thread's own transaction."""
+        """Raise BadTransaction where this would wait for a transaction of this thread, as a put without tx= does."""
         if self.connections.open_here():
             raise BadTransaction(
-                "this thread is inside of a transaction, for whose end this would wait; "
-                "write .using(tx=tx) to put it there, or put it after the block"
+                "this thread is inside of a transaction, for whose end this would wait; do it before the block or "
+                "after it, or put there by .using(tx=tx)"
             )
 
     def put(self, tx: object, put: Put) -> Stored:

@@ -94,7 +94,7 @@ class Handle(Generic[R]):
         One that waits for its rate keeps its slot. False if it is in any other state, or paused (resume() is for
         that); then nothing changes.
         """
-        with self._caller.use() as store:
+        with self._caller.change() as store:
             return care.apply(store, "retry", [self.id]) == 1
 
     def run_now(self) -> bool:
@@ -102,7 +102,7 @@ class Handle(Generic[R]):
 
         False if it isn't, or if its rate allows no earlier start than its `due`; then nothing changes.
         """
-        with self._caller.use() as store:
+        with self._caller.change() as store:
             return care.apply(store, "run_now", [self.id]) == 1
 
     def pause(self) -> bool:
@@ -110,14 +110,14 @@ class Handle(Generic[R]):
 
         Raises UnknownTask if its row is gone.
         """
-        with self._caller.use() as store:
+        with self._caller.change() as store:
             paused = pause_task(store, self.id)
         self._caller.ring()  # those behind it in its group may run now
         return paused
 
     def resume(self) -> bool:
         """End its pause: due when it was to be, now if that passed. False if it wasn't paused."""
-        with self._caller.use() as store:
+        with self._caller.change() as store:
             resumed = resume_task(store, self.id)
         self._caller.ring()
         return resumed
@@ -140,7 +140,7 @@ class Handle(Generic[R]):
         if result is not None and not happened:
             raise BadArguments(f"step {label!r}: one that didn't happen returned nothing; leave result out")
         text = plain_text(result, f"the result of step {label!r}")
-        with self._caller.use() as store:
+        with self._caller.change() as store:
             released = marks.resolve(store, self.id, checked_name(label, "a label"), happened=happened, result=text)
         if released:
             self._caller.ring()

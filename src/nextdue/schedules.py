@@ -76,25 +76,25 @@ class Schedules:
             window=missed_window,
         )  # fmt: skip
         one = _declared(_definition(task), plan, key, args, kwargs, None)
-        with self._caller().use() as store:
+        with self._caller().change() as store:
             stored.put_now(store, one, plan, random.random)
         self._caller().ring()
 
     def pause(self, task: Scheduled | str, key: str | None = None) -> bool:
         """Start no occurrence from now on; False if it was paused before or isn't there. What runs goes on."""
-        with self._caller().use() as store:
+        with self._caller().change() as store:
             return stored.pause(store, *_named(task, key))
 
     def resume(self, task: Scheduled | str, key: str | None = None) -> bool:
         """Go on with the next occurrence; False if it wasn't paused. What lay in the pause isn't missed."""
-        with self._caller().use() as store:
+        with self._caller().change() as store:
             resumed = stored.resume(store, *_named(task, key), random.random)
         self._caller().ring()
         return resumed
 
     def remove(self, task: Scheduled | str, key: str | None = None) -> bool:
         """Forget a schedule; False if it isn't there. One that code declares comes back with the next worker."""
-        with self._caller().use() as store:
+        with self._caller().change() as store:
             return stored.remove(store, *_named(task, key))
 
     def list(self) -> list[ScheduleView]:

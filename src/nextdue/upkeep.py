@@ -26,13 +26,13 @@ class Upkeep:
         A queue or name that nobody uses yet may be paused too. For one task there is Handle.pause().
         """
         kind, word = _which("pause", queue, name)
-        with self.caller.use() as store:
+        with self.caller.change() as store:
             return pauses.pause(store, kind, word)
 
     def resume(self, *, queue: str | None = None, name: str | None = None) -> bool:
         """End the pause of this queue, or of this name; False if there was none. What is due then starts at once."""
         kind, word = _which("resume", queue, name)
-        with self.caller.use() as store:
+        with self.caller.change() as store:
             changed = pauses.resume(store, kind, word)
         self.caller.ring()
         return changed

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nextdue import BadTransaction, KeyTaken, Nextdue, NextdueError, StoreBusy
+from nextdue import BadTransaction, Every, KeyTaken, Nextdue, NextdueError, StoreBusy
 
 
 def test_rows_and_tasks_are_committed_together(world, nd, receipt):
@@ -115,6 +115,34 @@ def test_inside_of_one_nothing_waits_for_it(world, nd, receipt, refuses):
     receipt.enqueue(3)
     world.work()
     assert sorted(world.seen) == [2, 3]
+
+
+CHANGES = {
+    "cancel": lambda nd, task: task.cancel(),
+    "retry": lambda nd, task: task.retry(),
+    "run-now": lambda nd, task: task.run_now(),
+    "pause": lambda nd, task: task.pause(),
+    "resume": lambda nd, task: task.resume(),
+    "resolve": lambda nd, task: task.resolve("charge", happened=False),
+    "pause-a-queue": lambda nd, task: nd.pause(queue="mail"),
+    "resume-a-name": lambda nd, task: nd.resume(name="receipt"),
+    "put-a-schedule": lambda nd, task: nd.schedules.put(nd.tasks["receipt"], Every("1h"), args=(1,)),
+    "pause-a-schedule": lambda nd, task: nd.schedules.pause("receipt"),
+    "resume-a-schedule": lambda nd, task: nd.schedules.resume("receipt"),
+    "remove-a-schedule": lambda nd, task: nd.schedules.remove("receipt"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_inside_of_one_no_change_waits_for_it(world, nd, receipt, refuses, change):
+    """Else it would hold the write lock for 5 s before it fails, and stop everybody else."""
+    task = receipt.using(delay="1h").enqueue(1)
+    with nd.transaction() as tx:
+        tx.execute("INSERT INTO orders VALUES (42)")
+        with refuses(BadTransaction, "before the block or after it"):
+            change(nd, task)
+        assert task.state == "waiting", "looking is no change"
+    assert world.orders() == [42]
 
 
 def test_it_ends_with_its_block(world, nd, receipt, refuses):

@@ -47,6 +47,8 @@ class Caller:
         """The tasks that this program knows, by their names and former names."""
         self.stored = 0
         """How many tasks this object has stored."""
+        self.refuse_inside: Callable[[], None] = lambda: None
+        """Raises BadTransaction where this thread has a transaction open, on another connection of the program."""
         self._begin()
         _callers.add(self)
 
@@ -64,6 +66,13 @@ class Caller:
         with self._lock:
             yield self._opened()
         self._call_next()
+
+    @contextmanager
+    def change(self) -> Iterator[SqliteStore]:
+        """use() by who writes. Raises BadTransaction where it would wait for a transaction of this thread."""
+        self.refuse_inside()
+        with self.use() as store:
+            yield store
 
     def _opened(self) -> SqliteStore:
         if self._store is None:
@@ -116,7 +125,7 @@ class Caller:
 
     def cancel(self, id: int) -> str:
         """Cancel a task, or ask it to stop if it runs; answers its state."""
-        with self.use() as store:
+        with self.change() as store:
             state = store.cancel(id)
             if state in ("running", "cancelled"):  # it is to stop; or one that its limit had set aside may follow
                 self._ring()
