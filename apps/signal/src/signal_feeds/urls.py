@@ -199,6 +199,7 @@ def _written(text: str) -> str:
 
 
 def _guess(text: str) -> str:
-    """What was meant, probably."""
+    """What was meant, probably; an example where no host can be seen in it."""
     rest = re.sub(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:(?!\d))*/*", "", text)
-    return f"https://{rest}" if rest and len(rest) <= 200 else "https://example.org/feed.xml"
+    whole = re.match(r"(?:[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:))(?::\d+)?(?:[/?]|$)", rest) and len(rest) <= 200
+    return f"https://{rest}" if whole else "https://example.org/feed.xml"
