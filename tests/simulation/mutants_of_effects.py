@@ -210,7 +210,7 @@ def marks_outlive_a_replacement(patch):
 
 @mutant(ONE_KEY)
 def a_new_life_waits_as_the_old_one_did(patch):
-    return trigger("nextdue_task_over", "WHERE id = NEW.id AND rest = 'waits' AND", "WHERE 0 AND")
+    return trigger("nextdue_task_over", "WHERE NEW.rest = 'waits' AND id", "WHERE 0 AND id")
 
 
 @mutant(ONE_KEY)

@@ -183,6 +183,7 @@ BEGIN
       CASE WHEN again IS NULL THEN slot END, missed,
       known IS 1 AND reason IS NOT 'in_doubt' AND (delay IS NULL OR halted OR again IS NOT NULL), key, was, again IS NOT NULL
     FROM (WITH
+    rows AS MATERIALIZED (SELECT value FROM json_each(NEW.settlements)),
     said AS MATERIALIZED (
       SELECT t.id, t.token, t.name, t.grp, t.key, t.scheduled_for AS was, value ->> 2 AS outcome, value ->> 3 AS ran, value ->> 4 AS forget,
         value ->> 5 AS delay, value ->> 6 AS rest, value ->> 7 AS attempts, value ->> 8 AS crashes, value ->> 9 AS alone,
@@ -192,7 +193,7 @@ BEGIN
         ) AS halted,
         CASE WHEN value ->> 2 <> 'released' OR t.stop IS NOT NULL THEN t.again_due END AS again,
         coalesce(value ->> 15, min({now} + (value ->> 16) + 1, {max})) AS next, value ->> 17 AS slot, value ->> 18 AS missed
-      FROM json_each(NEW.settlements) j CROSS JOIN nextdue_task t ON t.id = j.value ->> 0 AND t.token = j.value ->> 1),
+      FROM rows CROSS JOIN nextdue_task t ON t.id = value ->> 0 AND t.token = value ->> 1),
     weighed AS MATERIALIZED (
       SELECT *, CASE WHEN substr(u.key, 1, 1) = '@' THEN EXISTS (
         SELECT 1 FROM nextdue_schedule g WHERE g.name = u.name AND g.key = u.key) END AS known

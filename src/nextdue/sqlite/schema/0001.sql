@@ -128,8 +128,8 @@ BEGIN
     WHERE waits = +NEW.id AND done IS NULL AND NEW.rest IN ('dead', 'cancelled') AND OLD.rest IS NOT NEW.rest;
   -- What waited in its other life waits for nothing now.
   UPDATE nextdue_task SET due = coalesce(wished, created), wished = NULL, rest = NULL
-    WHERE id = NEW.id AND rest = 'waits' AND NOT EXISTS (SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open
-      WHERE m.task = NEW.id AND m.waits IS NOT NULL AND m.done IS NULL);
+    WHERE NEW.rest = 'waits' AND id = NEW.id AND rest = 'waits' AND NOT EXISTS (
+      SELECT 1 FROM nextdue_mark m INDEXED BY nextdue_mark_open WHERE m.task = NEW.id AND m.waits IS NOT NULL AND m.done IS NULL);
 END;
 -- It may wait for what has ended badly already.
 CREATE TRIGGER nextdue_task_waits AFTER UPDATE OF rest ON nextdue_task
