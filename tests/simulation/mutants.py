@@ -70,7 +70,10 @@ TICK, LIMITS, PUT = "worker_setup", "limits_setup", "caller_setup"
 
 @mutant_in(PAUSES)
 def settle_without_token(patch):
-    return swapped(TICK, "AND t.token = j.value ->> 1", "AND t.token IS NOT NULL")
+    return both(
+        swapped(TICK, "AND t.token = d.token", "AND t.token IS NOT NULL"),
+        swapped(TICK, "AND t.token = value ->> 1", "AND t.token IS NOT NULL"),
+    )
 
 
 @mutant

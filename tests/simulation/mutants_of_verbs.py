@@ -194,7 +194,7 @@ def a_next_life_stays_in_the_old_group(patch):
 
 @mutant(Weather(puts=120, names=("rated",), keys=1, groups=("a",), long_every=4))
 def asked_for_again_a_slot_is_lost(patch):
-    return swapped(PUT, "AND t.due <= r.tail) THEN t.due", "AND 0) THEN t.due")
+    return swapped(PUT, "AND t.due <= r.tail\n", "AND 0\n")
 
 
 def finish_with(patch, **statements):

@@ -1,5 +1,6 @@
 """Where a task failed: the line of its own code for the history, the traceback for the log."""
 
+import functools
 import inspect
 import os
 import traceback
@@ -8,7 +9,9 @@ from typing import Any
 
 from nextdue.task import MAX_MESSAGE
 
-OURS = os.path.dirname(__file__)
+folder = functools.lru_cache(maxsize=1_000)(os.path.dirname)
+"""A flood of failures passes the same few files."""
+OURS = folder(__file__)
 
 
 class InChild(Exception):
@@ -24,7 +27,7 @@ def place(fn: Callable[..., Any], exc: BaseException) -> str | None:
     Its own is what lies in the folder of its function, or below; what is installed there isn't.
     """
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    home = os.path.dirname(code.co_filename) if code else ""
+    home = folder(code.co_filename) if code else ""
     found = None
     for frame, line in traceback.walk_tb(exc.__traceback__):
         file = frame.f_code.co_filename
@@ -40,7 +43,7 @@ class Shortened(Exception):
 def without_ours(exc: BaseException, message: str) -> BaseException:
     """The exception itself, or its `message` if it is a long one; the traceback begins at the task's function."""
     first = exc.__traceback__
-    while first is not None and os.path.dirname(first.tb_frame.f_code.co_filename) == OURS:
+    while first is not None and folder(first.tb_frame.f_code.co_filename) == OURS:
         first = first.tb_next
     name = type.__dict__["__name__"].__get__(type(exc))  # past a metaclass that has another idea of it
     told = exc if len(name) + len(message) < MAX_MESSAGE - 100 else Shortened(message)
