@@ -285,3 +285,28 @@ def test_odd_json_does_no_harm() -> None:
 def test_where_it_is_from_need_not_be_known() -> None:
     assert URL.startswith("https://")
     assert only(RSS_20, url="").link == "https://example.org/1"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "<category>Tea</category>",
+        "<category/>",
+        '<category domain="x">Tea</category>' * 2,
+        "<dc:subject>Tea</dc:subject>",
+    ],
+    ids=["one", "empty", "two", "subject"],
+)
+def test_categories_of_rss_harm_nothing(named: str) -> None:
+    """Nobody reads them, in the entry or in the channel."""
+    channel = f"<title>Blog</title><link>https://example.org/</link>{named}"
+    assert (
+        only(rss(f"{named}<title>Entry</title><link>https://example.org/1</link>{named}", channel=channel)).title
+        == "Entry"
+    )
+
+
+@pytest.mark.parametrize("named", ['<category term="tea"/>', "<category>tea</category>"], ids=["term", "text"])
+def test_categories_of_atom_harm_nothing(named: str) -> None:
+    entry = f'<id>1</id><title>Entry</title><link href="https://example.org/1"/>{named}'
+    assert only(atom(entry, feed=f"<title>Blog</title>{named}")).title == "Entry"

@@ -20,8 +20,13 @@ def _short_author(parser: Any, key: str = "author") -> None:
     _sync_author_detail(parser, key)
 
 
+def _no_tag(parser: Any, *ignored: Any) -> None:
+    """Each was compared with all before it. The list itself is looked at when a category ends."""
+    parser._get_context().setdefault("tags", [])
+
+
 def install() -> None:
     """From now on, in this process."""
     feedparser.api.PREFERRED_XML_PARSERS[:] = ["signal_feeds.parsing.sax"]
-    _mixin._add_tag = lambda *ignored: None  # each was compared with all before it
+    _mixin._add_tag = _no_tag
     _mixin._sync_author_detail = _short_author
