@@ -124,7 +124,7 @@ def test_decoding_never_fails(body: bytes, content_type: str) -> None:
 
 @given(st.text(alphabet=st.characters(codec="koi8-r", min_codepoint=0x410, max_codepoint=0x44F), min_size=8))
 def test_koi8_is_not_taken_for_utf8(text: str) -> None:
-    """All letters but Ё, whose byte goes on a character of UTF-8: a text of nothing but pairs of a letter and Ё is both."""
+    """Without Ё, whose byte goes on a character of UTF-8: a text of nothing but pairs of a letter and Ё is both."""
     assert decode(text.encode("koi8-r"), "text/xml; charset=koi8-r") == text
 
 
