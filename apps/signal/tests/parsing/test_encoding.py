@@ -3,7 +3,7 @@
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.signal.tests.parsing.feeds import only, rss
@@ -124,7 +124,11 @@ def test_decoding_never_fails(body: bytes, content_type: str) -> None:
 
 @given(st.text(alphabet=st.characters(codec="koi8-r", min_codepoint=0x410, max_codepoint=0x44F), min_size=8))
 def test_koi8_is_not_taken_for_utf8(text: str) -> None:
-    """Without Ё, whose byte goes on a character of UTF-8: a text of nothing but pairs of a letter and Ё is both."""
+    """Without Ё, whose byte goes on a character of UTF-8: a text of nothing but pairs of a letter and Ё is both.
+
+    And no text whose first two letters are the bytes of a BOM, FE FF or FF FE: a BOM goes before everything.
+    """
+    assume(text[:2] not in ("ЧЪ", "ЪЧ"))
     assert decode(text.encode("koi8-r"), "text/xml; charset=koi8-r") == text
 
 
