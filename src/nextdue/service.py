@@ -130,7 +130,7 @@ class Service(AbstractContextManager["Service"], AbstractAsyncContextManager["Se
             )
             worker = Worker(
                 store,
-                executor,
+                executor.simplest(),
                 {name: d.options for name, d in self._definitions.items()},
                 slots={str(kind): size for kind, size in executor.sizes.items()} or {"thread": 1},
                 random=random.random,

@@ -75,6 +75,9 @@ class Worker:
         self._now = self._renewed = self._progress = 0
         self._alone_due: int | None = None
         self._finished: deque[tuple[int, str, int]] = deque()
+        self._lately: Counter[str] = Counter()
+        """The sums of `_finished`, by kind."""
+        self._every = 0
         self._kinds = deque(slots)
         self._wanted: str | None = None
         self._asked: set[tuple[int, int]] = set()
@@ -109,6 +112,7 @@ class Worker:
         if answer.held is not None:
             self._renewed = self._now
             self._compare(answer.held - {(claim.id, claim.token) for claim in answer.claims})
+            self._every = due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})
         elif not self.running:
             self._renewed = self._now
         if answer.claims and request.slots:
@@ -206,6 +210,7 @@ class Worker:
         if now < self._now:
             # The clock was set back: nothing may wait for an instant that was reached before.
             self._finished.clear()
+            self._lately.clear()
             self._stalled.clear()
             self._progress = min(self._progress, now)
             if self._give_up_at is not None:
@@ -222,9 +227,11 @@ class Worker:
             kinds = dict.fromkeys(self.slots, len(endings)) if alone else Counter(self._kind(e.claim) for e in endings)
             for kind, count in kinds.items():
                 self._finished.append((self._now, kind, count))
+                self._lately[kind] += count
                 self._stalled.pop(kind, None)
         while self._finished and self._finished[0][0] < self._now - due.AHEAD_WINDOW_MS:
-            self._finished.popleft()
+            _, kind, count = self._finished.popleft()
+            self._lately[kind] -= count
         # What --once gave back would be due after its start, so that nobody here would take it again.
         stale = self._until is None and self._now - self._progress >= due.AHEAD_PATIENCE_MS
         if self.executor.waiting() and (self.stopping or stale):
@@ -255,7 +262,8 @@ class Worker:
 
     def _request(self) -> TickRequest:
         self._ticks += 1
-        self._words.update({(claim.id, claim.token): said for claim, said in self.executor.progress()})
+        for claim, said in self.executor.progress():
+            self._words[claim.id, claim.token] = said
         open_ = not self._closed() and self._hold_ends() is None
         kind = self._turn()
         free = self._free(kind) if open_ else 0
@@ -286,12 +294,13 @@ class Worker:
         """
         if kind in self._passed:
             return 0
-        lately = sum(count for _, of, count in self._finished if of == kind)
-        return due.ahead(lately - self.executor.waiting(kind), self._free(kind))
+        return due.ahead(self._lately[kind] - self.executor.waiting(kind), self._free(kind))
 
     def _turn(self) -> str:
         """Whose turn it is to claim: the kind that the last look saw due, else they take turns."""
         kind, self._wanted = self._wanted, None
+        if len(self._kinds) == 1:
+            return self._kinds[0]
         if kind is None:
             self._kinds.rotate()
             kind = next((k for k in self._kinds if self._free(k)), self._kinds[0])
@@ -303,7 +312,8 @@ class Worker:
 
     def _closed(self) -> bool:
         """Whether nothing may be claimed whatever falls due: stopping, or a task is being tried alone."""
-        return self.stopping or any(claim.alone for claim in self.running.values())
+        # Whatever is tried alone was claimed when nothing ran.
+        return self.stopping or (len(self.running) == 1 and bool(next(iter(self.running.values())).alone))
 
     def _hold_ends(self) -> int | None:
         """Until when no claims are made so that this worker becomes idle for a task to be tried alone."""
@@ -314,7 +324,8 @@ class Worker:
 
     def _settled(self, settlements: list[Settlement], lost: set[tuple[int, int]]) -> None:
         kept = [s for s in settlements if (s.id, s.token) not in lost] if lost else settlements
-        self.totals.update(s.outcome for s in kept)
+        for s in kept:
+            self.totals[s.outcome] += 1
         if lost:
             self.totals["lost"] += len(lost)
         if kept:
@@ -342,6 +353,8 @@ class Worker:
         if verdict is not None:
             self._outbox.append(verdict)
             return
+        every = due.renew_every_ms((self.options[claim.name].lease_ms,))
+        self._every = min(self._every, every) if self.running else every
         self.running[claim.id, claim.token] = claim
         self._since[claim.id, claim.token] = self._now
         self.executor.start(claim)
@@ -358,12 +371,14 @@ class Worker:
             return Settlement(claim.id, claim.token, "released", delay_ms=UNKNOWN_MS, reason="schedule", message=why)
 
     def _renew_every(self) -> int:
-        return due.renew_every_ms({self.options[c.name].lease_ms for c in self.running.values()})
+        """How long what runs may go without a renewal. Until the next one it may be less, by what has ended since."""
+        return self._every if self.running else 0
 
     def _limit_ms(self) -> int | None:
         if self._outbox:
             return 0
-        limits = [self.executor.limit_ms()]
+        limit = self.executor.limit_ms()
+        limits = [] if limit is None else [limit]
         if self.running:
             limits.append(self._renewed + self._renew_every() + 1 - self._now)
         if self.executor.waiting() and self._until is None:
@@ -376,7 +391,7 @@ class Worker:
         limits += [until - self._now for until in self._stalled.values() if until > self._now]
         if self._deaths:
             limits.append(PROBE_MS)
-        return min((max(0, ms) for ms in limits if ms is not None), default=None)
+        return max(0, min(limits)) if limits else None
 
     def _claimable(self, look: Look) -> list[int | None]:
         """When rows become claimable here, given what runs: the same rule by which tick() claims."""

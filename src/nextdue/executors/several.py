@@ -44,6 +44,10 @@ class SeveralExecutors:
             executor = self._executors[kind] = getattr(import_module(module), name)(size, own, wake, desk, **more)
             self._of.update(dict.fromkeys(own, executor))
 
+    def simplest(self) -> Executor:
+        """Itself; or the only one, for which there is nothing to choose."""
+        return next(iter(self._executors.values())) if len(self._executors) == 1 else self
+
     def start(self, claim: Claim) -> None:
         self._of[claim.name].start(claim)
 

@@ -1,4 +1,4 @@
-"""Tasks in threads: a queue, a fixed number of threads, and time limits.
+"""Tasks in threads: a line of claims, at most so many threads, and time limits.
 
 A thread can't be killed. At its time limit the claim is given up and the slot gets another thread; the hung one
 ends when its function returns.
@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
 
 from nextdue.executors.call import call
 from nextdue.executors.context import Context, Definition, Desk, all_progress, first_limit_ms
@@ -27,19 +26,26 @@ class ThreadExecutor:
         desk: Desk | None = None,
     ) -> None:
         self._definitions, self._wake, self._desk = definitions, wake, desk
-        self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._done: deque[Ending] = deque()
-        self._waiting: set[Claim] = set()
+        self._line: deque[Claim] = deque()
         self._contexts: dict[Claim, Context] = {}
+        self._idle: list[threading.Lock] = []
+        """What those threads wait for that have nothing to do; the last one is woken first, for its caches are warm."""
+        self._taking = threading.Lock()
+        """Held by who moves a claim out of the line: to its context, or back to the worker; and around `_idle`."""
         self._limited = any(d.options.time_limit_ms is not None for d in definitions.values())
         self._size = size
         self._threads = 0
+        self._closed = False
 
     def start(self, claim: Claim) -> None:
-        if self._threads < self._size:
+        with self._taking:
+            self._line.append(claim)
+            idle = self._idle.pop() if self._idle else None
+        if idle is not None:
+            idle.release()
+        elif self._threads < self._size:
             self._spawn()
-        self._waiting.add(claim)
-        self._queue.put(claim)
 
     def finished(self) -> list[Ending]:
         endings: list[Ending] = []
@@ -47,7 +53,7 @@ class ThreadExecutor:
             endings.append(self._done.popleft())
         if self._limited:
             endings += self._expired()
-        if self._threads < self._size and self._waiting:
+        if self._line and self._threads < self._size:
             self._spawn()  # one could not be started when it was needed
         return endings
 
@@ -57,7 +63,7 @@ class ThreadExecutor:
         return first_limit_ms(list(self._contexts.values()))
 
     def cancel(self, claim: Claim) -> None:
-        if self._take(claim):
+        if self._withdrawn(claim):
             self._done.append(Ending(claim, "cancelled"))  # it needn't be started
             self._wake()
         elif (context := self._contexts.get(claim)) is not None:
@@ -67,39 +73,37 @@ class ThreadExecutor:
         return all_progress(list(self._contexts.items()))
 
     def waiting(self, kind: str | None = None) -> int:
-        return len(self._waiting)
+        return len(self._line)
 
     def withdraw(self) -> list[Claim]:
-        claims: list[Claim] = []
-        while True:
-            try:
-                claim = self._queue.get_nowait()
-            except Empty:
-                return claims
-            if claim is not None and self._take(claim):
-                claims.append(claim)
+        with self._taking:
+            claims = list(self._line)
+            self._line.clear()
+        return claims
 
     def settled(self, claim: Claim) -> bool:
         context = self._contexts.get(claim)
         return context is not None and context.settled()
 
     def lose(self, claim: Claim) -> None:
-        if self._take(claim):
-            return  # whoever takes it from the queue passes it by
-        self._give_up(claim)
+        if not self._withdrawn(claim):
+            self._give_up(claim)
 
     def close(self) -> None:
-        self.withdraw()
-        for _ in range(self._threads):
-            self._queue.put(None)
+        with self._taking:
+            self._closed = True
+            self._line.clear()
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.release()
 
-    def _take(self, claim: Claim) -> bool:
-        """Whoever takes a claim out of `_waiting` owns it: to run it, or to give it back. False: somebody else does."""
-        try:
-            self._waiting.remove(claim)
-        except KeyError:
-            return False
-        return True
+    def _withdrawn(self, claim: Claim) -> bool:
+        """Take it out of the line; False if a thread has it, or had."""
+        with self._taking:
+            if claim in self._line:
+                self._line.remove(claim)
+                return True
+        return False
 
     def _spawn(self) -> None:
         thread = threading.Thread(target=self._work, name=f"nextdue-{self._threads + 1}", daemon=True)
@@ -120,15 +124,24 @@ class ThreadExecutor:
         self._spawn()
         return True
 
-    def _work(self) -> None:
+    def _take(self, idle: threading.Lock) -> tuple[Claim, Context] | None:
+        """The next of the line, waited for; None when there will be no more."""
         while True:
-            claim = self._queue.get()
-            if claim is None:
-                return
-            context = self._contexts[claim] = Context(claim, self._desk, self._wake)
-            if not self._take(claim):  # lost or withdrawn before it began
-                del self._contexts[claim]
-                continue
+            with self._taking:
+                if self._line:
+                    claim = self._line.popleft()
+                    context = self._contexts[claim] = Context(claim, self._desk, self._wake)
+                    return claim, context
+                if self._closed:
+                    return None
+                self._idle.append(idle)
+            idle.acquire()
+
+    def _work(self) -> None:
+        idle = threading.Lock()
+        idle.acquire()
+        while (taken := self._take(idle)) is not None:
+            claim, context = taken
             definition = self._definitions[claim.name]
             if definition.options.time_limit_ms is not None:
                 context.ends_at = time.monotonic() + definition.options.time_limit_ms / 1000

@@ -3,7 +3,6 @@
 Sources: inotify(7), timerfd_create(2), statx(2), <sys/inotify.h>, <sys/timerfd.h>, <linux/stat.h>.
 """
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -59,12 +58,12 @@ class Inotify:
     def discard(self) -> bool:
         """Take all waiting events unread; whether there were any."""
         found = False
-        with contextlib.suppress(BlockingIOError):
-            more = True
-            while more:
-                more = len(os.read(self.fd, 4096)) > 2048
+        try:
+            while len(os.read(self.fd, 4096)) > 2048:
                 found = True
-        return found
+        except BlockingIOError:
+            return found
+        return True
 
     def close(self) -> None:
         """Close the descriptor."""

@@ -53,13 +53,17 @@ def _is_plain(settlement: Settlement) -> bool:
     return s.outcome == "done" and s.forget and s.result is None and s.message is None and s.next_ms is s.next_in_ms
 
 
-def _by_token(settlements: Sequence[Settlement]) -> list[tuple[int, int | None, list[int]]]:
-    """Plain successes as [token, ran, ids]: what was claimed by one tick has one token."""
-    ids: dict[tuple[int, int | None], list[int]] = {}
+def _told(settlements: Sequence[Settlement]) -> tuple[str, str]:
+    """As JSON: plain successes as [token, ran, ids], for what was claimed by one tick has one token; and the others."""
+    plain: dict[tuple[int, int | None], list[int]] = {}
+    others: list[Settlement] = []
     for s in settlements:
         if _is_plain(s):
-            ids.setdefault((s.token, s.ran_ms), []).append(s.id)
-    return [(token, ran_ms, those) for (token, ran_ms), those in ids.items()]
+            plain.setdefault((s.token, s.ran_ms), []).append(s.id)
+        else:
+            others.append(s)
+    done = [(*way, ids) for way, ids in plain.items()]
+    return _json.encode(done).decode(), _settlements.encode(others).decode()
 
 
 def _monotonic_ms() -> int:
@@ -228,9 +232,10 @@ class SqliteStore:
         self._cut()
 
     def tick(self, request: TickRequest) -> TickAnswer:
+        done, others = _told(request.settlements)
         params = {
-            "done": _json.encode(_by_token(request.settlements)).decode(),
-            "settlements": _settlements.encode([s for s in request.settlements if not _is_plain(s)]).decode(),
+            "done": done,
+            "settlements": others,
             "progress": _json.encode(request.progress).decode(),
             "worker": request.worker,
             "token": request.token,
