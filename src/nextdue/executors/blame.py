@@ -27,13 +27,17 @@ def place(fn: Callable[..., Any], exc: BaseException) -> str | None:
     Its own is what lies in the folder of its function, or below; what is installed there isn't.
     """
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    home = folder(code.co_filename) if code else ""
-    found = None
+    if code is None:
+        return None
+    home, found = folder(code.co_filename) + os.sep, None
     for frame, line in traceback.walk_tb(exc.__traceback__):
         file = frame.f_code.co_filename
-        if home and file.startswith(home + os.sep) and "site-packages" not in file[len(home) :]:
-            found = f"{os.path.basename(file)}:{line} in {frame.f_code.co_name}"
-    return found and found.encode("utf-8", "replace").decode()
+        if file.startswith(home) and "site-packages" not in file[len(home) :]:
+            found = file, line, frame.f_code.co_name
+    if found is None:
+        return None
+    file, line, name = found
+    return f"{os.path.basename(file)}:{line} in {name}".encode("utf-8", "replace").decode()
 
 
 class Shortened(Exception):
