@@ -29,6 +29,8 @@ SPACING = "30/m"
 OnConflict = Literal["ignore", "earliest", "replace"]
 LOCAL, HTTP = "local", "http"
 """The queues: what is read from this machine, and what is asked over the network."""
+GRACE_S = 5
+"""What a fetch gets at a stop. It may take 30 s, but to ask once more harms less than a SIGKILL would."""
 FILES = urls.host_of("fixture:")
 """The group of the fixtures: they are read one after the other, without a pause."""
 
@@ -138,7 +140,7 @@ class Signal:
         if HTTP in queues:
             # Now: the spacing counts from when a task is taken, and a first request that is late comes near the second.
             import signal_feeds.fetching.client  # noqa: F401
-        service = self.nd.working(loop=jobs or self.settings.jobs, queues=queues, once=once)
+        service = self.nd.working(loop=jobs or self.settings.jobs, queues=queues, once=once, grace=GRACE_S)
         service.lock()
         try:
             stopped = _told_to_stop_within(max(0, not_before_ms - self.now_ms()) / 1000)

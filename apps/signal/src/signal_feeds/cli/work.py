@@ -89,7 +89,8 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 def add_commands(commands: Any) -> None:
     """See cli.main.MODULES."""
-    more = "It goes on until Ctrl-C or SIGTERM. One works in a folder: exit code 3 if another one is at work."
+    more = """It goes on until Ctrl-C or SIGTERM; what is under way then gets 5 s, or is left to the next worker. One
+works in a folder: exit code 3 if another one is at work."""
     parser = command(commands, "worker", "collect, each source when it is due", more)
     parser.add_argument("--once", action="store_true", help="what is due now, and end")
     parser.add_argument("--network", action="store_true", help="ask servers too; without it only local files are read")
