@@ -194,7 +194,7 @@ def test_nextdue_itself_works_on_the_folder(folder):
 
 def test_it_works_until_it_is_told_to_stop(folder):
     worker = folder.start("worker")
-    worker.says("fixture-json  file  5 new entries")
+    worker.says("fixture-rss  file  4 new entries")  # the last one, by its name
     assert worker.terminate() == 0
     assert worker.lines[-1] == "3 asked, 0 failed, 13 new entries"
 
