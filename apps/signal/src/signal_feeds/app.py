@@ -17,7 +17,7 @@ from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
 from signal_feeds.politeness import AHEAD_S, HOUR_S, JITTER_S, due_of_ahead, first_due, regular_due
 from signal_feeds.recording import Recorder
-from signal_feeds.records import Origin, Source
+from signal_feeds.records import Origin, Orphaned, Source
 from signal_feeds.settings import DATABASE, Declared, Network, checked_name, read_settings
 from signal_feeds.store import SQL, Store, Tx, one, sources_in
 
@@ -177,8 +177,9 @@ class Signal:
     def install(self) -> None:
         """Make the tables, and bring the built-in sources and those of signal.toml into them. Again: nothing changes.
 
-        One that is no longer named is orphaned: its task rests until it is named again. A source whose task is over,
-        as after `nextdue cancel` or too many deaths of its worker, gets a new one.
+        One that is no longer named is orphaned: its task rests until it is named again, and longer if a person had
+        paused it. A source whose task is over, as after `nextdue cancel` or too many deaths of its worker, gets a new
+        one.
         """
         named = self.settings.declared()
         with self.nd.transaction() as tx:
@@ -210,11 +211,20 @@ class Signal:
             self._orphan(source, source.id not in ids)
 
     def _orphan(self, source: Source, orphaned: bool) -> None:
-        task = self.nd.get("collect", source.id)
-        if orphaned == source.orphaned or task is None:
+        task = self.nd.get("collect", source.id) if orphaned or source.orphaned else None
+        if task is None:
             return
-        if not (task.pause() if orphaned else task.resume()) and task.state != "held":
-            return  # its worker was killed, and nobody has given it back yet: at the next start
+        if not orphaned:
+            if source.orphaned == 1:
+                task.resume()
+            self._mark(source, 0)
+        elif task.state != "running":  # else its worker was killed, and nobody has given it back yet: at the next start
+            if not source.orphaned:
+                self._mark(source, 2 if task.state == "held" else 1)
+            if task.state == "waiting":
+                task.pause()
+
+    def _mark(self, source: Source, orphaned: Orphaned) -> None:
         with self.nd.transaction() as tx:
             tx.execute(SQL["orphan"], {"number": source.number, "orphaned": orphaned})
 

@@ -68,6 +68,37 @@ def test_a_source_that_is_no_longer_named_is_orphaned(world: World) -> None:
     assert len(world.seen("eve")) == 2
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_pause_outlives_being_orphaned(world: World, paused: bool) -> None:
+    """Rule removed source: what a person paused stays paused when it is named again; what nobody paused goes on."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    task = world.signal.nd.get("collect", "ada")
+    assert task is not None
+    assert not paused or task.pause()
+    for _ in range(2):
+        restarted(world, QUIET)  # again: nothing changes
+    assert world.row("ada").orphaned
+    restarted(world, toml(world))
+    assert not world.row("ada").orphaned
+    world.sandbox.advance("1d")
+    assert (world.seen("ada") == []) == paused
+
+
+def test_a_start_that_was_cut_off_between_the_mark_and_the_pause_is_made_up_for(world: World) -> None:
+    """Rule removed source: it rests whatever happened to the start that noticed."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    with world.signal.nd.transaction() as tx:
+        tx.execute("UPDATE source SET orphaned = 1 WHERE id = 'ada'")
+    restarted(world, QUIET)
+    world.sandbox.advance("1d")
+    assert world.seen("ada") == []
+    restarted(world, toml(world))
+    world.sandbox.drain()
+    assert len(world.seen("ada")) == 1
+
+
 def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: World) -> None:
     """Acceptance 1 and 4: a restart never re-polls, and leaves the validators."""
     world.server.put("/ada", SAME)
