@@ -255,6 +255,7 @@ class Signal:
             _refuse_twin(tx, declared, address)
             values = {"number": found[0].number, "url": declared.url, "address": address}
             tx.execute(SQL["redeclare"], values)
+            tx.execute(SQL["drop_offers"], values)
             due = first_due(self.now_ms(), declared.id)
             self._put(tx, declared.id, declared.url, declared.kind, due, "replace")
 

@@ -125,6 +125,18 @@ def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: W
     assert [one.header("if-none-match") for one in world.seen("new")] == [None]
 
 
+def test_what_a_page_offered_is_forgotten_with_its_url(world: World) -> None:
+    """Bad input: a page in the settings; once the feed that it offered stands there, nothing speaks of the page."""
+    page = b'<link rel="alternate" type="application/rss+xml" href="/news.xml">'
+    world.server.put("/ada", answer(page, content_type="text/html"))
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    assert world.query("SELECT * FROM offer") != []
+    world.server.put("/news.xml", SAME)
+    restarted(world, toml(world).replace("/ada", "/news.xml"))
+    assert world.query("SELECT * FROM offer") == []
+
+
 def test_first_requests_are_spread(world: World) -> None:
     """Acceptance 13: adding sources spreads the first requests over 30 min."""
     for number in range(60):
