@@ -23,6 +23,7 @@ def test_fixtures_come_with_it(world: World) -> None:
     for line in world.lines:
         assert (line.status, line.reason) == (0, None)
         assert line.fresh > 0
+    assert {line["status"] for line in world.attempts("fixture-rss")} == {None}  # nobody asked by HTTP
     world.sandbox.advance("1h 1s")  # the ttl of the RSS one is an hour
     again = world.lines[3:]
     assert {line.source for line in again} == set(FIXTURES)
