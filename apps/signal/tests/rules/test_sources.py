@@ -1,5 +1,6 @@
 """Rules configuration, removed source, fixtures, order, output; acceptance 13."""
 
+import msgspec
 import pytest
 
 from apps.signal.tests.behaviours import answer, conditional, feed, redirect
@@ -110,6 +111,47 @@ def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: Worl
     assert (world.row("ada"), world.due("ada")) == before
     world.until_due("ada")
     assert world.lines[-1].status == 304
+
+
+@pytest.mark.parametrize("orphaned", [True, False], ids=["after a while", "at once"])
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", ""])
+def test_a_source_with_another_name_in_the_settings_goes_on(world: World, orphaned: bool, paused: bool) -> None:
+    """Rule removed source, acceptance 1 and 4: it was refused as its own twin, and no worker started any more."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    before, due, task = world.row("ada"), world.due("ada"), world.signal.nd.get("collect", "ada")
+    assert task is not None
+    assert not paused or task.pause()
+    if orphaned:
+        restarted(world, QUIET)
+    renamed = toml(world).replace("sources.ada", "sources.eve")
+    for _ in range(2):
+        restarted(world, renamed)
+    assert [source.id for source in world.signal.store.sources()] == ["eve"]
+    assert world.row("eve") == msgspec.structs.replace(before, id="eve")
+    world.sandbox.advance("1s")
+    assert len(world.seen("ada")) == 1
+    after = world.signal.nd.get("collect", "eve")
+    assert after is not None
+    assert (task.state, after.state) == ("cancelled", "held" if paused else "waiting")
+    if not paused:
+        assert world.due("eve") == due
+        world.until_due("eve")
+        assert world.lines[-1].status == 304
+    restarted(world, toml(world))  # and back
+    assert [source.id for source in world.signal.store.sources()] == ["ada"]
+    back = world.signal.nd.get("collect", "ada")
+    assert back is not None
+    assert back.state == ("held" if paused else "waiting")
+
+
+def test_a_name_does_not_take_the_feed_of_one_that_is_named(world: World) -> None:
+    """Bad input: a duplicate source, added by a person or named in the settings."""
+    world.put("ada", SAME)
+    with pytest.raises(BadSource, match="it is the source 'ada'"):
+        restarted(world, toml(world).replace("sources.ada", "sources.eve"))
+    assert [source.id for source in world.signal.store.sources()] == ["ada"]
 
 
 def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: World) -> None:
