@@ -17,7 +17,7 @@ from signal_feeds.collecting import Collector, Fetch, FindOffers, Line, Parse
 from signal_feeds.errors import BadSource
 from signal_feeds.politeness import AHEAD_S, HOUR_S, JITTER_S, due_of_ahead, first_due, regular_due
 from signal_feeds.recording import Recorder
-from signal_feeds.records import Origin, Source
+from signal_feeds.records import Origin, Orphaned, Source
 from signal_feeds.settings import DATABASE, Declared, Network, checked_name, read_settings
 from signal_feeds.store import SQL, Store, Tx, one, sources_in
 
@@ -179,19 +179,24 @@ class Signal:
     def install(self) -> None:
         """Make the tables, and bring the built-in sources and those of signal.toml into them. Again: nothing changes.
 
-        One that is no longer named is orphaned: its task rests until it is named again. A source whose task is over,
-        as after `nextdue cancel` or too many deaths of its worker, gets a new one.
+        One that is no longer named is orphaned: its task rests until it is named again, and longer if a person had
+        paused it. One that has only another name there is renamed. A source whose task is over, as after `nextdue
+        cancel` or too many deaths of its worker, gets a new one.
         """
-        named = self.settings.declared()
+        every = self.settings.declared()
+        named = msgspec.json.encode([declared.id for declared in every]).decode()
         with self.nd.transaction() as tx:
             store.install(tx)
-            for declared in named:
-                self._declare(tx, declared)
+            for declared in every:
+                self._declare(tx, declared, named)
             for row in tx.execute(SQL["without_task"], {}).fetchall():
                 source = self._source(tx, row[0])
                 due = max(regular_due(source, self.settings.interval_of(source)), self.now_ms())
                 self._put(tx, source.id, source.url, source.kind, due, "replace")
             self._bring_back(tx)
+        for row in self.store.rows("without_source"):
+            if (task := self.nd.get("collect", row[0])) is not None:
+                task.cancel()
         self._orphan_all()
 
     def _bring_back(self, tx: Tx) -> None:
@@ -212,11 +217,22 @@ class Signal:
             self._orphan(source, source.id not in ids)
 
     def _orphan(self, source: Source, orphaned: bool) -> None:
-        task = self.nd.get("collect", source.id)
-        if orphaned == source.orphaned or task is None:
+        task = self.nd.get("collect", source.id) if orphaned or source.orphaned else None
+        if task is None:
             return
-        if not (task.pause() if orphaned else task.resume()) and task.state != "held":
-            return  # its worker was killed, and nobody has given it back yet: at the next start
+        if not orphaned:
+            if source.orphaned == 1:
+                task.resume()
+            else:
+                task.pause()  # a person had: that of before rests already, that of another name doesn't
+            self._mark(source, 0)
+        elif task.state != "running":  # else its worker was killed, and nobody has given it back yet: at the next start
+            if not source.orphaned:
+                self._mark(source, 2 if task.state == "held" else 1)
+            if task.state == "waiting":
+                task.pause()
+
+    def _mark(self, source: Source, orphaned: Orphaned) -> None:
         with self.nd.transaction() as tx:
             tx.execute(SQL["orphan"], {"number": source.number, "orphaned": orphaned})
 
@@ -238,15 +254,18 @@ class Signal:
             refreshing.wish(tx, source, who, now)
             self._put(tx, source.id, source.url, source.kind, now, "earliest")
 
-    def _declare(self, tx: Tx, declared: Declared) -> None:
+    def _declare(self, tx: Tx, declared: Declared, named: str) -> None:
+        """`named`: the ids of all that are declared, as JSON."""
         found = sources_in(tx.execute(SQL["source"], {"id": declared.id}))
         if not found:
-            self._add(tx, declared)
+            if not _rename(tx, declared, named):
+                self._add(tx, declared)
         elif found[0].given != declared.url:
             address = urls.address_of(declared.url)
             _refuse_twin(tx, declared, address)
             values = {"number": found[0].number, "url": declared.url, "address": address}
             tx.execute(SQL["redeclare"], values)
+            tx.execute(SQL["drop_offers"], values)
             due = first_due(self.now_ms(), declared.id)
             self._put(tx, declared.id, declared.url, declared.kind, due, "replace")
 
@@ -298,6 +317,12 @@ def _told_to_stop_within(seconds: float) -> bool:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _rename(tx: Tx, declared: Declared, named: str) -> bool:
+    """Whether a source that is no longer named has this URL: then it goes on under this name."""
+    values = {**declared._asdict(), "address": urls.address_of(declared.url), "named": named}
+    return tx.execute(SQL["rename"], values).rowcount == 1
 
 
 def _refuse_twin(tx: Tx, declared: Declared, address: str) -> None:

@@ -7,6 +7,8 @@ import msgspec
 Kind = Literal["http", "fixture"]
 Origin = Literal["builtin", "toml", "added", "opml"]
 Verdict = Literal["approved", "rejected"]
+Orphaned = Literal[0, 1, 2]
+"""0: not; 1: nobody names the source any more; 2: the same, and a person had paused it before that."""
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,7 +88,7 @@ class Source(msgspec.Struct, frozen=True):
     """The URL as it was declared; a permanent redirect changes `url` alone."""
     kind: Kind
     origin: Origin
-    orphaned: bool
+    orphaned: Orphaned
     added: int
     title: str | None
     site: str | None

@@ -6,7 +6,7 @@ A wish is a row, written by `signal refresh`; only the collector dials, and it a
 from typing import NamedTuple
 
 from signal_feeds.errors import NotYet
-from signal_feeds.politeness import AHEAD_S, DAY_S, HOUR_S, allowed_from, is_ahead, regular_due
+from signal_feeds.politeness import AHEAD_S, DAY_S, HOUR_S, allowed_from, first_due, is_ahead, regular_due
 from signal_feeds.records import Source
 from signal_feeds.store import SQL, Tx, one
 
@@ -28,10 +28,12 @@ def permit(tx: Tx, source: Source, now_ms: int, interval_s: int, under_way: int 
 
     `under_way`: so many requests out of turn are being made, and aren't in the history yet.
     """
-    turn = regular_due(source, interval_s)
+    turn, never = regular_due(source, interval_s), source.last_attempt is None
+    wish = one(tx, "wished", number=source.number) if never or now_ms < turn else None
+    if wish is not None and never:
+        turn = first_due(source.added, source.id)  # before it, it is out of turn as well
     if now_ms >= turn:
         return Permit()
-    wish = one(tx, "wished", number=source.number)
     if wish is None:
         return Permit() if is_ahead(source, now_ms) else Permit(until=turn)
     at = allowed_at(tx, source, now_ms, under_way)

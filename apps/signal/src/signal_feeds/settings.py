@@ -212,7 +212,7 @@ def read_settings(folder: Path) -> Settings:
     """The settings of this folder; the defaults where it has no signal.toml. Raises BadSettings."""
     path = folder / FILE
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a BOM
     except FileNotFoundError:
         return Settings()
     except UnicodeDecodeError:

@@ -79,7 +79,7 @@ def test_where_it_moved_and_what_it_is_the_same_as(folder):
         folder,
         f"{ASKED}, moved_to = 'https://new.example/', moved_times = 2, moved_first = :now - 7200000, same_as = 'x'",
     )
-    assert "moved to https://new.example/, 2 times, first 2 h ago; believed after 5 over two days" in said
+    assert "moved to https://new.example/, 2 times, first 2 h ago; believed after 5 over at least two days" in said
     assert "it leads to the feed of x; to ask it no more: signal pause github-blog" in said
     assert "leads to the same feed as x" in folder.run("list")
 
@@ -107,6 +107,7 @@ def test_a_source_behind_another_of_its_host(folder):
     folder.sql("UPDATE nextdue_task SET due = NULL, rest = 'blocked' WHERE key = 'github-blog'")
     assert "next due as soon as its host is free" in " ".join(folder.run("why", "github-blog").split())
     assert "as soon as its host is free" in folder.run("list")
+    assert "github-blog" in folder.listed("--due")  # as the view sources has it
 
 
 @pytest.mark.parametrize(

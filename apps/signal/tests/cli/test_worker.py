@@ -199,6 +199,21 @@ def test_it_works_until_it_is_told_to_stop(folder):
     assert worker.lines[-1] == "3 asked, 0 failed, 13 new entries"
 
 
+def test_one_behind_another_of_its_host_is_due(folder):
+    folder.sql("UPDATE nextdue_task SET due = NULL, rest = 'blocked' WHERE key = 'fixture-json'")
+    assert "3 due now" in folder.run("worker", "--once")
+
+
+def test_a_worker_whose_contact_nobody_named_says_so(folder):
+    """Acceptance 7: with a contact, which only its owner knows."""
+    folder.sql("UPDATE nextdue_task SET due = due + 86400000")
+    said = "contact is empty in signal.toml: no server learns whom to write to"
+    assert said in folder.run("worker", "--once", "--network")
+    assert said not in folder.run("worker", "--once")
+    folder.settings('contact = "me@example.org"\n')
+    assert said not in folder.run("worker", "--once", "--network")
+
+
 def test_nobody_has_to_listen(folder):
     reader, writer = os.pipe()
     os.close(reader)

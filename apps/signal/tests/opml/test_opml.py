@@ -229,7 +229,8 @@ def test_what_is_written_is_read_back() -> None:
         outline("https://b.example/", "Хабр"),
         outline("https://c.example/", "Хабр"),
     )
-    db.tx.execute("UPDATE source SET site = 'https://b.example/home', title = title || char(1) WHERE id = 'хабр'")
+    hostile = "UPDATE source SET site = 'https://b.example/home', title = title || char(1, 155, 8238) WHERE id = 'хабр'"
+    db.tx.execute(hostile)
     data = opml.write(sources(db))
     listed = opml.read(data)
     assert listed.broken == ""

@@ -174,6 +174,23 @@ def test_atom_is_read_back_by_feedparser(db: Database) -> None:
     assert hostile.id.startswith("tag:localhost,2026:signal/entry/")
 
 
+STEERING = "one \x9b31m\x1b[2J\x7f\x80\u202e\u202d two"
+
+
+@pytest.mark.parametrize("form", [publishing.atom, publishing.json_feed, publishing.index], ids=lambda f: f.__name__)
+def test_nothing_published_steers_its_reader(db: Database, form) -> None:
+    """Neither a terminal nor the direction of what follows; letters of right-to-left scripts and their marks stay."""
+    kept = "\u05e9\u05dc\u05d5\u05dd\u200f \u2067e\u0301\u2069"
+    news = db.source(title=STEERING)
+    said = {"title": STEERING, "author": STEERING, "text": STEERING + kept, "html": f"<p>{STEERING}</p>"}
+    decide(db, db.says(news, "1", **said))  # type: ignore[arg-type]
+    found = form(feed_of(db)).decode()
+    assert "one 31m[2J two" in found
+    assert not set(found) & set("\x1b\x7f\x80\x9b\u202d\u202e")
+    if form is not publishing.atom:
+        assert kept in found
+
+
 def test_atom_has_all_that_rfc_4287_demands(db: Database) -> None:
     for forms in range(2):
         root = ElementTree.fromstring(publishing.atom(feed_of(db)))

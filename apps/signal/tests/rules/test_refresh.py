@@ -89,6 +89,29 @@ def test_thirty_an_hour(world: World) -> None:
     assert world.query("SELECT count(*) AS n FROM attempt WHERE asked_by = 'eve'")[0]["n"] == 30
 
 
+def test_a_new_source_that_is_asked_for_before_its_first_turn(world: World) -> None:
+    """Rule forced refresh: logged, and one of the 30 an hour."""
+    names = [f"s{number}" for number in range(40)]
+    for number, name in enumerate(names):
+        world.put(name, SAME, address=f"127.0.1.{number + 1}", first=False)
+    early = [name for name in names if world.due(name) > world.now() + MINUTE][:31]
+    for name in early[:30]:
+        world.signal.refresh(name, "eve")
+        world.sandbox.drain()
+        assert [line["asked_by"] for line in world.attempts(name)] == ["eve"]
+    assert refused_until(world, early[30]) > world.now() + 59 * MINUTE
+
+
+def test_in_its_first_turn_a_new_source_is_not_asked_out_of_turn(world: World) -> None:
+    world.put("ada", SAME, first=False)
+    due = world.due("ada")
+    with world.signal.nd.transaction() as tx:
+        tx.execute("INSERT INTO wish VALUES (1, 0, 'eve')", {})
+    world.sandbox.advance((due - world.now()) / 1000)
+    assert [line["asked_by"] for line in world.attempts("ada")] == [None]
+    assert world.query("SELECT * FROM wish") == []
+
+
 def test_no_such_source(world: World) -> None:
     with pytest.raises(UnknownSource, match="no source is called 'bob'"):
         world.signal.refresh("bob", "eve")

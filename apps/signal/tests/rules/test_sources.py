@@ -1,5 +1,6 @@
 """Rules configuration, removed source, fixtures, order, output; acceptance 13."""
 
+import msgspec
 import pytest
 
 from apps.signal.tests.behaviours import answer, conditional, feed, redirect
@@ -23,6 +24,7 @@ def test_fixtures_come_with_it(world: World) -> None:
     for line in world.lines:
         assert (line.status, line.reason) == (0, None)
         assert line.fresh > 0
+    assert {line["status"] for line in world.attempts("fixture-rss")} == {None}  # nobody asked by HTTP
     world.sandbox.advance("1h 1s")  # the ttl of the RSS one is an hour
     again = world.lines[3:]
     assert {line.source for line in again} == set(FIXTURES)
@@ -68,6 +70,37 @@ def test_a_source_that_is_no_longer_named_is_orphaned(world: World) -> None:
     assert len(world.seen("eve")) == 2
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_pause_outlives_being_orphaned(world: World, paused: bool) -> None:
+    """Rule removed source: what a person paused stays paused when it is named again; what nobody paused goes on."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    task = world.signal.nd.get("collect", "ada")
+    assert task is not None
+    assert not paused or task.pause()
+    for _ in range(2):
+        restarted(world, QUIET)  # again: nothing changes
+    assert world.row("ada").orphaned
+    restarted(world, toml(world))
+    assert not world.row("ada").orphaned
+    world.sandbox.advance("1d")
+    assert (world.seen("ada") == []) == paused
+
+
+def test_a_start_that_was_cut_off_between_the_mark_and_the_pause_is_made_up_for(world: World) -> None:
+    """Rule removed source: it rests whatever happened to the start that noticed."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    with world.signal.nd.transaction() as tx:
+        tx.execute("UPDATE source SET orphaned = 1 WHERE id = 'ada'")
+    restarted(world, QUIET)
+    world.sandbox.advance("1d")
+    assert world.seen("ada") == []
+    restarted(world, toml(world))
+    world.sandbox.drain()
+    assert len(world.seen("ada")) == 1
+
+
 def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: World) -> None:
     """Acceptance 1 and 4: a restart never re-polls, and leaves the validators."""
     world.server.put("/ada", SAME)
@@ -78,6 +111,47 @@ def test_a_start_changes_nothing_of_a_source_that_is_named_as_before(world: Worl
     assert (world.row("ada"), world.due("ada")) == before
     world.until_due("ada")
     assert world.lines[-1].status == 304
+
+
+@pytest.mark.parametrize("orphaned", [True, False], ids=["after a while", "at once"])
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", ""])
+def test_a_source_with_another_name_in_the_settings_goes_on(world: World, orphaned: bool, paused: bool) -> None:
+    """Rule removed source, acceptance 1 and 4: it was refused as its own twin, and no worker started any more."""
+    world.server.put("/ada", SAME)
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    before, due, task = world.row("ada"), world.due("ada"), world.signal.nd.get("collect", "ada")
+    assert task is not None
+    assert not paused or task.pause()
+    if orphaned:
+        restarted(world, QUIET)
+    renamed = toml(world).replace("sources.ada", "sources.eve")
+    for _ in range(2):
+        restarted(world, renamed)
+    assert [source.id for source in world.signal.store.sources()] == ["eve"]
+    assert world.row("eve") == msgspec.structs.replace(before, id="eve")
+    world.sandbox.advance("1s")
+    assert len(world.seen("ada")) == 1
+    after = world.signal.nd.get("collect", "eve")
+    assert after is not None
+    assert (task.state, after.state) == ("cancelled", "held" if paused else "waiting")
+    if not paused:
+        assert world.due("eve") == due
+        world.until_due("eve")
+        assert world.lines[-1].status == 304
+    restarted(world, toml(world))  # and back
+    assert [source.id for source in world.signal.store.sources()] == ["ada"]
+    back = world.signal.nd.get("collect", "ada")
+    assert back is not None
+    assert back.state == ("held" if paused else "waiting")
+
+
+def test_a_name_does_not_take_the_feed_of_one_that_is_named(world: World) -> None:
+    """Bad input: a duplicate source, added by a person or named in the settings."""
+    world.put("ada", SAME)
+    with pytest.raises(BadSource, match="it is the source 'ada'"):
+        restarted(world, toml(world).replace("sources.ada", "sources.eve"))
+    assert [source.id for source in world.signal.store.sources()] == ["ada"]
 
 
 def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: World) -> None:
@@ -92,6 +166,18 @@ def test_another_url_in_the_settings_is_a_new_source_under_the_old_name(world: W
     row = world.row("ada")
     assert (row.url, row.failures, row.last_error) == (world.server.url("/new"), 0, None)
     assert [one.header("if-none-match") for one in world.seen("new")] == [None]
+
+
+def test_what_a_page_offered_is_forgotten_with_its_url(world: World) -> None:
+    """Bad input: a page in the settings; once the feed that it offered stands there, nothing speaks of the page."""
+    page = b'<link rel="alternate" type="application/rss+xml" href="/news.xml">'
+    world.server.put("/ada", answer(page, content_type="text/html"))
+    restarted(world, toml(world))
+    world.sandbox.advance("31m")
+    assert world.query("SELECT * FROM offer") != []
+    world.server.put("/news.xml", SAME)
+    restarted(world, toml(world).replace("/ada", "/news.xml"))
+    assert world.query("SELECT * FROM offer") == []
 
 
 def test_first_requests_are_spread(world: World) -> None:

@@ -19,6 +19,11 @@ def settings(folder, text):
     return read_settings(folder)
 
 
+def test_a_mark_of_utf_8_at_the_beginning_is_none_of_the_settings(tmp_path):
+    (tmp_path / "signal.toml").write_text("jobs = 3\n", "utf-8-sig")
+    assert read_settings(tmp_path).jobs == 3
+
+
 def complaint(folder, text):
     with pytest.raises(BadSettings) as caught:
         settings(folder, text)

@@ -62,7 +62,7 @@ def list_(signal: Signal, args: argparse.Namespace) -> int:
 
 def _wanted(one: Listed, args: argparse.Namespace, now: int) -> bool:
     if args.due:
-        return one.state == "waiting" and one.due_ms is not None and one.due_ms <= now
+        return one.state == "waiting" and (one.due_ms is None or one.due_ms <= now)
     return not args.failing or one.source.last_error is not None
 
 

@@ -39,7 +39,7 @@ def worker(signal: Signal, args: argparse.Namespace) -> int:
 
 
 def introduce(signal: Signal, *, network: bool) -> None:
-    """How many sources there are, why some of them aren't asked, and when the next one is."""
+    """How many sources there are, why some of them aren't asked, when the next one is, and who isn't told who asks."""
     lang, now, found = signal.settings.language, signal.now_ms(), listed(signal.store)
     say(words(lang, "work.begin", folder=signal.folder, count=len(found)))
     offline = [one for one in found if one.source.kind == "http" and not network]
@@ -48,12 +48,15 @@ def introduce(signal: Signal, *, network: bool) -> None:
         say(words(lang, "work.offline", count=len(offline)))
     if resting:
         say(words(lang, "work.resting", count=len(resting)))
-    dues = [one.due_ms for one in found if one not in offline and one.state == "waiting" and one.due_ms is not None]
+    waiting = [one for one in found if one not in offline and one.state == "waiting"]
+    dues = [now if one.due_ms is None else one.due_ms for one in waiting]
     overdue = sum(due <= now for due in dues)
     if overdue:
         say(words(lang, "work.due", count=overdue))
     elif dues:
         say(words(lang, "work.next", when=f"{local(min(dues))}, {relative(lang, min(dues), now)}"))
+    if network and not signal.settings.contact:
+        say(words(lang, "work.contact"))
 
 
 def in_line(line: Line, lang: Language) -> str:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from signal_feeds.markup import add, document, xml_text
+from signal_feeds.markup import add, document, outgoing
 from signal_feeds.publishing.records import Feed, Published, rfc3339
 
 JSON_FEED = "https://jsonfeed.org/version/1.1"
@@ -58,15 +58,15 @@ def _item(entry: Published) -> dict[str, Any]:
     if entry.link:
         item["url"] = entry.link
     if entry.title:
-        item["title"] = xml_text(entry.title)
+        item["title"] = outgoing(entry.title)
     item |= {
-        "content_html": xml_text(entry.html),
-        "content_text": xml_text(entry.text),
+        "content_html": outgoing(entry.html),
+        "content_text": outgoing(entry.text),
         "date_published": rfc3339(entry.published),
         "date_modified": rfc3339(entry.updated),
-        "authors": [{"name": xml_text(entry.author or entry.source_name)}],
+        "authors": [{"name": outgoing(entry.author or entry.source_name)}],
     }
-    source = {"title": xml_text(entry.source_name), "site": entry.site}
+    source = {"title": outgoing(entry.source_name), "site": entry.site}
     if entry.source_url.startswith("http"):
         source["url"] = entry.source_url
     item["_source"] = {name: value for name, value in source.items() if value}

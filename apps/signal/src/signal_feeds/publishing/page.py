@@ -2,7 +2,7 @@
 
 from html import escape
 
-from signal_feeds.markup import xml_text
+from signal_feeds.markup import outgoing
 from signal_feeds.publishing.records import Feed, Published, rfc3339
 from signal_feeds.texts import Language, say
 
@@ -59,7 +59,7 @@ def index(feed: Feed) -> bytes:
 
 
 def _article(entry: Published, lang: Language) -> str:
-    title = escape(xml_text(entry.title).strip() or say(lang, "page.untitled"))
+    title = escape(outgoing(entry.title).strip() or say(lang, "page.untitled"))
     heading = f'<a href="{_text(entry.link)}" rel="noopener">{title}</a>' if entry.link else title
     when = rfc3339(entry.published)
     by = " · ".join(dict.fromkeys(filter(None, (entry.source_name, entry.author))))
@@ -84,4 +84,4 @@ def shortened(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(xml_text(text))
+    return escape(outgoing(text))

@@ -132,5 +132,4 @@ def source_of(row: dict[str, Any]) -> Source:
     """A row of `source` as a record; `row` is used up."""
     del row["address"]
     row["hints"] = msgspec.json.decode(row["hints"], type=Hints)
-    row["orphaned"] = bool(row["orphaned"])
     return Source(**row)

@@ -66,7 +66,8 @@ def save_success(tx: Tx, source: Source, answer: Answer, parsed: Parsed | None, 
     )
     if source.last_error is not None:
         tx.execute(SQL["drop_offers"], {"number": source.number})
-    _add_attempt(tx, source, times, answer.status, None, fresh, changed, parsed.cut if parsed else 0)
+    status = None if source.kind == "fixture" else answer.status
+    _add_attempt(tx, source, times, status, None, fresh, changed, parsed.cut if parsed else 0)
     return Counts(fresh, changed, has_moved)
 
 

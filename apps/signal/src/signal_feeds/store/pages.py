@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from signal_feeds.reasons import Reason
-from signal_feeds.records import Kind, Origin
+from signal_feeds.records import Kind, Origin, Orphaned
 from signal_feeds.store import SQL, Tx, one
 
 LAST = 2**63 - 1
@@ -18,7 +18,7 @@ class Shown(NamedTuple):
     url: str
     kind: Kind
     origin: Origin
-    orphaned: bool
+    orphaned: Orphaned
     title: str | None
     site: str | None
     failures: int

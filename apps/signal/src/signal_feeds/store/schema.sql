@@ -12,7 +12,7 @@ CREATE TABLE source(
   address TEXT NOT NULL UNIQUE,               -- the URL as duplicates are compared by (urls.address_of)
   kind TEXT NOT NULL CHECK (kind IN ('http', 'fixture')),
   origin TEXT NOT NULL CHECK (origin IN ('builtin', 'toml', 'added', 'opml')),
-  orphaned INTEGER NOT NULL DEFAULT 0,
+  orphaned INTEGER NOT NULL DEFAULT 0,        -- 1: no longer named; 2: the same, and a person had paused it before
   added INTEGER NOT NULL,
   title TEXT,
   site TEXT,

@@ -62,6 +62,19 @@ UPDATE source SET url = :url, given = :url, address = :address, etag = NULL, las
   gone_first = NULL, gone_times = 0, moved_to = NULL, moved_first = NULL, moved_times = 0, same_as = NULL
 WHERE number = :number
 
+-- A source that nobody names any more, if it has this address, goes on under a new name: with its entries, validators
+-- and decisions. Its next task is new: one that a person had paused is marked, to be paused again.
+-- :name rename
+UPDATE source SET id = :id, url = :url, given = :url, origin = :origin,
+  orphaned = CASE WHEN orphaned = 0 AND (SELECT state FROM nextdue_tasks WHERE name = 'collect' AND key = source.id) = 'held'
+    THEN 2 ELSE orphaned END
+WHERE address = :address AND origin IN ('builtin', 'toml') AND id NOT IN (SELECT value FROM json_each(:named))
+
+-- The names of tasks whose source has another name now.
+-- :name without_source
+SELECT t.key FROM nextdue_tasks t LEFT JOIN source s ON s.id = t.key
+WHERE t.name = 'collect' AND t.state IN ('waiting', 'held', 'dead') AND s.id IS NULL
+
 -- :name orphan
 UPDATE source SET orphaned = :orphaned WHERE number = :number
 

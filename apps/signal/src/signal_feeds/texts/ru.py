@@ -47,7 +47,7 @@ RU: dict[str, str] = {
     "cli.made": "создан {path}",
     "cli.kept": "{path} уже есть и остаётся как есть",
     "cli.sources": "{count} [count|источник|источника|источников]: {names}",
-    "cli.nothing": "Источников пока нет. дальше: `signal add URL` или `signal import FILE.opml`",
+    "cli.nothing": "Источников пока нет. Дальше: `signal add URL` или `signal import FILE.opml`",
     "cli.next": "дальше: `signal worker --once` прочтёт те, что на этой машине, с --network — все",
     "cli.added": "{name} добавлен: {url}; {when} его опросит worker с ключом --network",
     "list.name": "имя",
@@ -84,6 +84,7 @@ RU: dict[str, str] = {
     "work.resting": "{count} не в работе: приостановлены, без хозяина или отложены; какие — покажет signal list",
     "work.due": "пора опросить: {count}",
     "work.next": "следующий опрос {when}",
+    "work.contact": "contact в signal.toml не заполнен: серверы не узнают, кому написать",
     "work.end": "опрошено {asked}, неудач {failed}, новых записей {fresh}",
     "work.failed": "неудача",
     "work.file": "файл",
@@ -107,7 +108,9 @@ RU: dict[str, str] = {
     "why.moved": "переехал",
     "why.gone": "удалён",
     "why.same_as": "то же самое",
-    "why.moved_to": "на {url}, {count} [count|раз|раза|раз], впервые {since}; поверим после {most} за двое суток",
+    "why.moved_to": (
+        "на {url}, {count} [count|раз|раза|раз], впервые {since}; поверим после {most} не меньше чем за двое суток"
+    ),
     "why.gone_since": "сервер сказал это {count} [count|раз|раза|раз], впервые {since}",
     "why.same": "ведёт к ленте источника {name}; больше не опрашивать: signal pause {this}",
     "why.offers": "это страница, которая предлагает такие ленты:",
