@@ -82,7 +82,8 @@ def test_who_can_read_it_from_elsewhere_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_not_warned_of(tmp_path: Path) -> None:
-    with serving(tmp_path, "--host", "localhost") as (process, _, _):
+    with serving(tmp_path, "--host", "localhost") as (process, _, port):
+        assert status(port, "/", "localhost") == 503
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.read() == ""
