@@ -6,6 +6,8 @@ from apps.signal.tests.behaviours import answer, conditional, feed
 from apps.signal.tests.rules.conftest import World
 
 SAME = conditional(feed(2), etag='"1"')
+TABLES = ("entry", "revision", "words", "attempt")
+"""What an attempt leaves beside the row of its source."""
 
 
 @pytest.mark.parametrize("point", ["claim", "finish"])
@@ -25,6 +27,21 @@ def test_a_killed_worker_leaves_the_counters_and_the_first_rerun_is_at_once(worl
     assert (row.failures, row.last_error, row.last_ok) == (0, None, row.last_attempt)
     assert row.last_attempt is not None
     assert row.last_attempt - at <= 2500
+
+
+def test_nothing_of_an_attempt_is_there_before_all_of_it_is(world: World) -> None:
+    """One schedule: the entries, the validators, the counters and the completion commit together."""
+    world.put("ada", SAME, first=False)
+    before, at = world.row("ada"), world.due("ada")
+    world.sandbox.crash_at("finish")
+    world.sandbox.advance((at - world.now()) / 1000)  # and no further: its rerun comes after a back-off
+    assert (world.sandbox.crashes, len(world.seen("ada"))) == (["finish"], 1)
+    assert world.row("ada") == before
+    counts = {table: world.query(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in TABLES}
+    assert counts == dict.fromkeys(TABLES, 0)
+    world.sandbox.advance("3s")
+    counts = {table: world.query(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in TABLES}
+    assert counts == {"entry": 2, "revision": 2, "words": 2, "attempt": 1}
 
 
 def test_a_second_death_of_the_same_source_follows_the_formula(world: World) -> None:
