@@ -78,6 +78,7 @@ class Worker:
         self._lately: Counter[str] = Counter()
         """The sums of `_finished`, by kind."""
         self._every = 0
+        """The time between two renewals, ms: by what runs and what was claimed since the last one."""
         self._kinds = deque(slots)
         self._wanted: str | None = None
         self._asked: set[tuple[int, int]] = set()
